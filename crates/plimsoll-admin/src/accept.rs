@@ -1,27 +1,23 @@
 //! HTTP connections: accepted, bounded in what they may do, and ended in order.
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::io::Cursor;
+use std::pin::pin;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::response::Response;
-use http::Request;
-use hyper::body::{Frame, Incoming, SizeHint};
+use http::{Request, Version};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use plimsoll_tower::keys::PeerAddr;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::Sleep;
-use tower_service::Service;
+use tokio::time::Instant;
 
 use crate::drain::{Drain, Places};
+use crate::handler::{Handler, TimedBody};
+use crate::http1;
 use crate::streams::Streams;
 
 /// How a client begins that speaks HTTP/2.
@@ -76,7 +72,7 @@ impl HttpPort {
     }
 
     /// Serves requests until `drain` begins and what is under way has ended.
-    pub async fn serve(self, listener: TcpListener, answers: impl Answers, drain: Drain) {
+    pub async fn serve(self, listener: TcpListener, handler: impl Handler, drain: Drain) {
         let Self {
             head,
             last,
@@ -87,7 +83,7 @@ impl HttpPort {
         // Nothing is sent: it is closed when the last connection has ended.
         let (open, mut all_ended) = mpsc::channel::<()>(1);
         while let Some(accepted) = drain.unless_begun(listener.accept()).await {
-            let Ok((stream, peer)) = accepted else {
+            let Ok((mut stream, peer)) = accepted else {
                 // Out of descriptors, mostly: others may end meanwhile.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
@@ -96,27 +92,48 @@ impl HttpPort {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let answers = answers.clone();
+            let (handler, fast_path) = (handler.clone(), handler.clone());
             let service = service_fn(move |request: Request<Incoming>| {
-                let answers = answers.clone();
-                let request = request.map(|body| Arriving::new(body, within));
-                async move { Ok::<_, Infallible>(answers.answer(request, peer).await) }
+                let handler = handler.clone();
+                let request = request.map(|body| TimedBody::new(body, within));
+                async move { Ok::<_, Infallible>(handler.handle(request, peer).await) }
             });
             let (open, drain) = (open.clone(), drain.clone());
             tokio::spawn(async move {
                 let _until_ended = (place, open);
-                let begun = drain.unless_begun(tokio::time::timeout(head, begun(&stream)));
-                if !matches!(begun.await, Some(Ok(true))) {
+                let version = drain.unless_begun(tokio::time::timeout(head, version(&stream)));
+                let Some(Ok(Some(version))) = version.await else {
                     return;
+                };
+                let ends_at = age.map(|age| (age.drawn(), age.grace));
+                let ends = async {
+                    tokio::select! {
+                        () = drain.begun() => last,
+                        grace = aged(ends_at) => grace,
+                    }
+                };
+                let mut ends = pin!(ends);
+                let mut read = Vec::new();
+                if version == Version::HTTP_11 {
+                    let is_last =
+                        || drain.has_begun() || ends_at.is_some_and(|(at, _)| Instant::now() >= at);
+                    let served =
+                        http1::serve(&mut stream, &fast_path, head, ends.as_mut(), is_last);
+                    match served.await {
+                        Ok(Some(rest)) => read = rest,
+                        Ok(None) | Err(_) => return,
+                    }
                 }
                 let streams = Streams::default();
                 let builder = builder(head, streams.clone());
-                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                // The general server begins with what the fast path has read.
+                let (from, to) = stream.into_split();
+                let io = tokio::io::join(Cursor::new(read).chain(from), to);
+                let connection = builder.serve_connection(TokioIo::new(io), service);
                 let mut connection = pin!(connection);
                 let grace = tokio::select! {
                     _ = streams.serve(connection.as_mut()) => return,
-                    () = drain.begun() => last,
-                    grace = aged(age) => grace,
+                    grace = ends => grace,
                 };
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(grace, streams.serve(connection)).await;
@@ -127,104 +144,37 @@ impl HttpPort {
     }
 }
 
-/// What answers the requests of a port.
-pub trait Answers: Clone + Send + Sync + 'static {
-    /// Answers one request of the client with this address.
-    fn answer(
-        &self,
-        request: Request<Arriving>,
-        peer: SocketAddr,
-    ) -> impl Future<Output = Response> + Send;
-}
-
-impl Answers for Router {
-    async fn answer(&self, request: Request<Arriving>, peer: SocketAddr) -> Response {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(PeerAddr(peer));
-        match self.clone().call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
-    }
-}
-
-/// The body of a request, which must come within a time.
-#[derive(Debug)]
-pub struct Arriving {
-    body: Incoming,
-    within: Duration,
-    /// When it is too late, from when on something was waited for.
-    late: Option<Pin<Box<Sleep>>>,
-}
-
-impl Arriving {
-    const fn new(body: Incoming, within: Duration) -> Self {
-        Self {
-            body,
-            within,
-            late: None,
-        }
-    }
-}
-
-impl hyper::body::Body for Arriving {
-    type Data = Bytes;
-    type Error = axum::BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let this = &mut *self;
-        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            return Poll::Ready(frame.map(|it| it.map_err(Into::into)));
-        }
-        let within = this.within;
-        let late = this
-            .late
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
-        late.as_mut().poll(context).map(|()| {
-            Some(Err(
-                format!("the body did not come within {within:?}").into()
-            ))
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Waits until a client has said so much that it is known what it speaks: whoever reads on from here waits for that without
-/// a bound. False if it has left.
-async fn begun(stream: &TcpStream) -> bool {
+/// The version of HTTP that a client begins to speak; `None` if it has left. hyper would wait for that without a bound.
+async fn version(stream: &TcpStream) -> Option<Version> {
     let mut seen = [0; PREFACE.len()];
     loop {
         match stream.peek(&mut seen).await {
-            Ok(0) | Err(_) => return false,
-            Ok(length) if length == seen.len() || seen[..length] != PREFACE[..length] => {
-                return true;
-            }
+            Ok(0) | Err(_) => return None,
+            Ok(length) if seen[..length] != PREFACE[..length] => return Some(Version::HTTP_11),
+            Ok(length) if length == seen.len() => return Some(Version::HTTP_2),
             // What is there already is seen at once the next time.
             Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
-/// Returns when a connection is old enough to end.
-async fn aged(age: Option<Age>) -> Duration {
-    let Some(Age { most, grace }) = age else {
+impl Age {
+    /// When a connection that begins now is too old.
+    fn drawn(self) -> Instant {
+        let mut byte = [128];
+        // Without randomness all become equally old.
+        let _ = getrandom::fill(&mut byte);
+        let part = 0.9 + f64::from(byte[0]) / 255.0 * 0.2;
+        Instant::now() + self.most.mul_f64(part)
+    }
+}
+
+/// Waits until a connection is too old, and returns how long its requests may still take.
+async fn aged(ends_at: Option<(Instant, Duration)>) -> Duration {
+    let Some((at, grace)) = ends_at else {
         return std::future::pending().await;
     };
-    let mut byte = [128];
-    // Without randomness all become equally old.
-    let _ = getrandom::fill(&mut byte);
-    let part = 0.9 + f64::from(byte[0]) / 255.0 * 0.2;
-    tokio::time::sleep(most.mul_f64(part)).await;
+    tokio::time::sleep_until(at).await;
     grace
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// A limit as it stands.
 #[must_use]
-pub fn limit(view: &LimitView) -> Value {
+pub fn limit_json(view: &LimitView) -> Value {
     let snapshot = view.snapshot;
     let refused: serde_json::Map<String, Value> = view
         .refused
@@ -53,15 +53,15 @@ fn fraction(span: Duration) -> f64 {
 
 /// A decision as a part of an answer; `None` is a request that no route is for.
 #[must_use]
-pub fn decided(decided: Option<&Result<Hold, Refusal>>) -> Value {
+pub fn decision_json(decided: Option<&Result<Hold, Refusal>>) -> Value {
     match decided {
         None => json!({ "allowed": true, "answers": [] }),
         Some(Ok(hold)) => {
-            let answers: Vec<Said<'_>> = hold.answers().map(Said::from).collect();
+            let answers: Vec<LimitAnswer<'_>> = hold.answers().map(LimitAnswer::from).collect();
             json!({ "allowed": true, "answers": answers })
         }
         Some(Err(refusal)) => {
-            let answers: Vec<Said<'_>> = refusal.answers().map(Said::from).collect();
+            let answers: Vec<LimitAnswer<'_>> = refusal.answers().map(LimitAnswer::from).collect();
             json!({
                 "allowed": false,
                 "limit": refusal.limit(),
@@ -73,9 +73,9 @@ pub fn decided(decided: Option<&Result<Hold, Refusal>>) -> Value {
     }
 }
 
-/// What one limit says.
+/// The answer of one limit.
 #[derive(Debug, Serialize)]
-pub struct Said<'a> {
+pub struct LimitAnswer<'a> {
     limit: &'a str,
     cost: u64,
     granted: bool,
@@ -98,7 +98,7 @@ pub struct Said<'a> {
     metadata: Option<&'a Metadata>,
 }
 
-impl<'a> From<Answer<'a>> for Said<'a> {
+impl<'a> From<Answer<'a>> for LimitAnswer<'a> {
     fn from(answer: Answer<'a>) -> Self {
         let standing = answer.standing;
         Self {

@@ -18,13 +18,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::decision::{self, decided};
+use crate::decision::{decision_json, limit_json};
 use crate::drain::Drain;
 use crate::metrics::metrics;
 use crate::page::{self, Streams};
 use crate::problem::Problem;
-use crate::question::Question;
 use crate::reload::Reloads;
+use crate::request::DecisionRequest;
 use crate::secret::is_same;
 
 /// How many keys of a limit are shown.
@@ -132,10 +132,10 @@ async fn events(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> R
 /// `POST /peek`: what would be decided, without taking anything.
 async fn peek(
     Extract(admin): Extract<Admin>,
-    body: Result<Json<Question>, JsonRejection>,
+    body: Result<Json<DecisionRequest>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let asked = body?.0.asked(&admin.limits, true)?;
-    Ok(Json(decided(asked.peek(&admin.limits).as_ref())))
+    let asked = body?.0.prepare(&admin.limits, true)?;
+    Ok(Json(decision_json(asked.peek(&admin.limits).as_ref())))
 }
 
 async fn all_metrics(Extract(admin): Extract<Admin>) -> Response {
@@ -168,7 +168,7 @@ impl Shown {
         let search = self.search.to_lowercase();
         let found = all.iter();
         let found = found.filter(|it| it.name.to_lowercase().contains(&search));
-        let shown: Vec<Value> = found.take(self.most).map(decision::limit).collect();
+        let shown: Vec<Value> = found.take(self.most).map(limit_json).collect();
         let mut fields = admin.program.fields();
         fields.insert("limits".to_owned(), shown.into());
         fields.insert("limits_total".to_owned(), all.len().into());

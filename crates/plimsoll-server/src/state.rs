@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use plimsoll::Clock;
 use plimsoll_admin::{Drain, HttpPort, Places, Reloads, is_same};
 use plimsoll_engine::{Ask, Limits, Parametric};
@@ -51,12 +51,13 @@ impl State {
 
     /// Whether a request carries the token, if one is set.
     pub(crate) fn is_authorized(&self, headers: &HeaderMap) -> bool {
-        if !self.needs_token() {
-            return true;
-        }
-        let said = headers.get(AUTHORIZATION);
-        let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
-        said.is_some_and(|said| self.is_token(said))
+        self.is_authorized_by(headers.get(AUTHORIZATION).map(HeaderValue::as_bytes))
+    }
+
+    /// Whether a request with this field `authorization` carries the token, if one is set.
+    pub(crate) fn is_authorized_by(&self, said: Option<&[u8]>) -> bool {
+        let said = said.and_then(|it| it.strip_prefix(b"Bearer "));
+        !self.needs_token() || said.is_some_and(|said| self.is_token(said))
     }
 
     /// A port that speaks HTTP.

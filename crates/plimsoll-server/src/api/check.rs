@@ -9,7 +9,9 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use plimsoll::Metadata;
-use plimsoll_admin::{Asked, Problem, Question, Said, decided, limit, millis};
+use plimsoll_admin::{
+    DecisionRequest, LimitAnswer, PreparedDecision, Problem, decision_json, limit_json, millis,
+};
 use plimsoll_engine::{Answer, Hold, Refusal};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
 use serde::Serialize;
@@ -25,7 +27,7 @@ const MOST_CHECKS: usize = 256;
 #[derive(Debug, Serialize)]
 struct Admitted<'a> {
     allowed: bool,
-    answers: Vec<Said<'a>>,
+    answers: Vec<LimitAnswer<'a>>,
 }
 
 type Body<T> = Result<Json<T>, JsonRejection>;
@@ -38,11 +40,19 @@ pub(crate) async fn check(
     answer(&state, body?.0).await
 }
 
+/// Whether a check may wait for its limits.
+pub(super) fn waits(check: &Check) -> bool {
+    match check {
+        Check::One(question) => question.waits(),
+        Check::Many(questions) => questions.iter().any(DecisionRequest::waits),
+    }
+}
+
 /// The answer to a check.
 pub(super) async fn answer(state: &State, check: Check) -> Result<Response, Problem> {
     match check {
         Check::One(question) => {
-            let asked = question.asked(&state.limits, false)?;
+            let asked = question.prepare(&state.limits, false)?;
             Ok(match decide(state, &asked).await? {
                 None => unlimited().into_response(),
                 Some(decided) => said(decided),
@@ -57,12 +67,12 @@ pub(super) async fn answer(state: &State, check: Check) -> Result<Response, Prob
             }
             // Everything that can be wrong is found before anything is taken.
             let asked = checks.into_iter();
-            let asked = asked.map(|it| it.asked(&state.limits, false));
+            let asked = asked.map(|it| it.prepare(&state.limits, false));
             let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
             let mut results = Vec::with_capacity(asked.len());
             for asked in asked {
                 results.push(match decide(state, &asked).await {
-                    Ok(outcome) => decided(outcome.as_ref()),
+                    Ok(outcome) => decision_json(outcome.as_ref()),
                     // What was taken before is said.
                     Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
                 });
@@ -75,7 +85,7 @@ pub(super) async fn answer(state: &State, check: Check) -> Result<Response, Prob
 /// Decides, in a span of its own if there are traces.
 pub(super) async fn decide(
     state: &State,
-    asked: &Asked,
+    asked: &PreparedDecision,
 ) -> Result<Option<Result<Hold, Refusal>>, Problem> {
     let span = state.traces.decision();
     let decided = asked.decide(&state.limits, &state.drain).await?;
@@ -86,18 +96,18 @@ pub(super) async fn decide(
 /// `POST /v1/peek`
 pub(crate) async fn peek(
     Extract(state): Extract<Arc<State>>,
-    body: Body<Question>,
+    body: Body<DecisionRequest>,
 ) -> Result<Response, Problem> {
-    let asked = body?.0.asked(&state.limits, true)?;
-    Ok(Json(decided(asked.peek(&state.limits).as_ref())).into_response())
+    let asked = body?.0.prepare(&state.limits, true)?;
+    Ok(Json(decision_json(asked.peek(&state.limits).as_ref())).into_response())
 }
 
 /// `POST /v1/charge`
 pub(crate) async fn charge(
     Extract(state): Extract<Arc<State>>,
-    body: Body<Question>,
+    body: Body<DecisionRequest>,
 ) -> Result<StatusCode, Problem> {
-    let asked = body?.0.asked(&state.limits, false)?;
+    let asked = body?.0.prepare(&state.limits, false)?;
     let asks = asked.named().ok_or_else(only_named)?;
     state.limits.charge(&asks);
     Ok(StatusCode::NO_CONTENT)
@@ -106,9 +116,9 @@ pub(crate) async fn charge(
 /// `POST /v1/refund`
 pub(crate) async fn refund(
     Extract(state): Extract<Arc<State>>,
-    body: Body<Question>,
+    body: Body<DecisionRequest>,
 ) -> Result<StatusCode, Problem> {
-    let asked = body?.0.asked(&state.limits, false)?;
+    let asked = body?.0.prepare(&state.limits, false)?;
     let asks = asked.named().ok_or_else(only_named)?;
     state.limits.refund(&asks);
     Ok(StatusCode::NO_CONTENT)
@@ -120,7 +130,7 @@ fn only_named() -> Problem {
 
 /// `GET /v1/limits`
 pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
-    let limits: Vec<Value> = state.limits.snapshot().iter().map(limit).collect();
+    let limits: Vec<Value> = state.limits.snapshot().iter().map(limit_json).collect();
     Json(json!({ "limits": limits }))
 }
 
@@ -139,7 +149,7 @@ pub(crate) fn said(decided: Result<Hold, Refusal>) -> Response {
             let answers: Vec<Answer<'_>> = hold.answers().collect();
             let mut headers = HeaderMap::with_capacity(4);
             fields(&answers, &mut headers);
-            let answers = answers.into_iter().map(Said::from).collect();
+            let answers = answers.into_iter().map(LimitAnswer::from).collect();
             let body = Admitted {
                 allowed: true,
                 answers,
@@ -169,7 +179,7 @@ pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
     if let Some(seconds) = seconds {
         headers.insert(http::header::RETRY_AFTER, seconds.into());
     }
-    let answers: Vec<Said<'_>> = answers.into_iter().map(Said::from).collect();
+    let answers: Vec<LimitAnswer<'_>> = answers.into_iter().map(LimitAnswer::from).collect();
     let answers = serde_json::to_value(answers).unwrap_or_default();
     let detail = format!("refused by {}: {}", refusal.limit(), denied.phrase());
     let problem = Problem::refused(class.status(), class.problem_type(), class.title(), detail)

@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{Method, Request};
-use plimsoll_admin::{Answers, Arriving, Problem};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Method, Request};
+use plimsoll_admin::{BufferedRequest, Handler, Problem, TimedBody};
 
 use super::{LONGEST_BODY, check};
 use crate::body;
 use crate::state::State;
+
+const PATH: &str = "/v1/check";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// All of the port: checks directly, everything else by its router.
 #[derive(Clone)]
@@ -31,12 +34,15 @@ impl Port {
     }
 }
 
-impl Answers for Port {
-    async fn answer(&self, request: Request<Arriving>, peer: SocketAddr) -> Response {
-        if !is_direct(&request) || self.state.traces.are_there() {
-            return self.router.answer(request, peer).await;
+impl Handler for Port {
+    async fn handle(&self, request: Request<TimedBody>, peer: SocketAddr) -> Response {
+        let is_check = *request.method() == Method::POST && request.uri().path() == PATH;
+        let headers = request.headers();
+        let field = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+        if !is_check || !is_plain(field) || self.state.traces.are_there() {
+            return self.router.handle(request, peer).await;
         }
-        if !self.state.is_authorized(request.headers()) {
+        if !self.state.is_authorized(headers) {
             return Problem::unauthorized().into_response();
         }
         let checked = match body::whole(request.into_body(), LONGEST_BODY).await {
@@ -48,19 +54,31 @@ impl Answers for Port {
         };
         checked.unwrap_or_else(IntoResponse::into_response)
     }
+
+    async fn handle_buffered(&self, request: &BufferedRequest<'_>) -> Option<Response> {
+        let field = |name: &HeaderName| request.header(name);
+        if !request.is(&Method::POST, PATH) || !is_plain(field) || self.state.traces.are_there() {
+            return None;
+        }
+        if !self.state.is_authorized_by(field(&AUTHORIZATION)) {
+            return Some(Problem::unauthorized().into_response());
+        }
+        let checked = match Json::from_bytes(request.body()) {
+            Err(rejection) => Err(rejection.into()),
+            // Whether the client leaves meanwhile is seen by whoever reads its connection, and only the general server does.
+            Ok(Json(check)) if check::waits(&check) => return None,
+            Ok(Json(check)) => check::answer(&self.state, check).await,
+        };
+        Some(checked.unwrap_or_else(IntoResponse::into_response))
+    }
 }
 
-/// Whether it is a check of which nothing is left to the layers: neither an idempotency key, nor a body that may be too long, or
-/// of which it is not plain what it is.
-fn is_direct(request: &Request<Arriving>) -> bool {
-    let headers = request.headers();
-    let length = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+/// Whether nothing of a check is left to the layers, by its header fields: neither an idempotency key, nor a body that may be too
+/// long, or of which it is not plain what it is.
+fn is_plain<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> bool {
+    let length = field(&CONTENT_LENGTH).and_then(|it| std::str::from_utf8(it).ok());
     let length = length.and_then(|it| it.parse::<usize>().ok());
-    *request.method() == Method::POST
-        && request.uri().path() == "/v1/check"
-        && length.is_some_and(|length| length <= LONGEST_BODY)
-        && headers
-            .get(CONTENT_TYPE)
-            .is_some_and(|it| it == "application/json")
-        && !headers.contains_key("idempotency-key")
+    length.is_some_and(|length| length <= LONGEST_BODY)
+        && field(&CONTENT_TYPE) == Some(b"application/json")
+        && field(&IDEMPOTENCY_KEY).is_none()
 }

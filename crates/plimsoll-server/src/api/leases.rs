@@ -10,7 +10,7 @@ use axum::extract::{Path, State as Extract};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use plimsoll::Outcome;
-use plimsoll_admin::{Problem, Question, Said, millis};
+use plimsoll_admin::{DecisionRequest, LimitAnswer, Problem, millis};
 use plimsoll_engine::Hold;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const LONGEST_TTL: u64 = 3_600_000;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
     /// What is to be held.
-    hold: Question,
+    hold: DecisionRequest,
     #[serde(default = "ttl")]
     ttl_ms: u64,
 }
@@ -71,7 +71,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let Wanted { hold, ttl_ms } = body?.0;
     let ttl = checked(ttl_ms)?;
-    let asked = hold.asked(&state.limits, true)?;
+    let asked = hold.prepare(&state.limits, true)?;
     let hold = match decide(&state, &asked).await? {
         Some(Ok(hold)) => hold,
         Some(Err(refusal)) => return Ok(refused(&refusal).into_response()),
@@ -81,7 +81,7 @@ pub(crate) async fn create(
             ));
         }
     };
-    let answers: Vec<Said<'_>> = hold.answers().map(Said::from).collect();
+    let answers: Vec<LimitAnswer<'_>> = hold.answers().map(LimitAnswer::from).collect();
     let answers = serde_json::to_value(answers).unwrap_or_default();
     let lease = state.leases.insert(hold, ttl).ok_or_else(full)?;
     let mut headers = HeaderMap::new();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plimsoll_admin::Question;
+use plimsoll_admin::DecisionRequest;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer};
 /// One decision, or several (`checks`) that have nothing to do with each other.
 #[derive(Debug)]
 pub(crate) enum Check {
-    One(Box<Question>),
-    Many(Vec<Question>),
+    One(Box<DecisionRequest>),
+    Many(Vec<DecisionRequest>),
 }
 
 /// By the first field it is known which of them it is. So it is read once, and what is wrong with it is said of the one it is.
@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Check {
                 let first = map.next_key::<String>()?;
                 if first.as_deref() != Some("checks") {
                     let from = MapAccessDeserializer::new(Read { first, map });
-                    return Question::deserialize(from).map(|it| Check::One(Box::new(it)));
+                    return DecisionRequest::deserialize(from).map(|it| Check::One(Box::new(it)));
                 }
                 let checks = map.next_value()?;
                 match map.next_key::<String>()? {

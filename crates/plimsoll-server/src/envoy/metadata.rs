@@ -21,7 +21,7 @@ pub(crate) enum Value {
     Text(Text),
     Bool(bool),
     Map(Map),
-    List(Vec<Value>),
+    List(Vec<Self>),
 }
 
 /// Values with names, each of which is there once.

@@ -15,7 +15,7 @@ use axum::extract::{Request, State as Extract};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::Method;
-use plimsoll_admin::{Age, Answers, Arriving, Drain};
+use plimsoll_admin::{Age, Drain, Handler, TimedBody};
 use tokio::net::TcpListener;
 use tonic::Status;
 
@@ -48,8 +48,8 @@ struct Port {
     router: Router,
 }
 
-impl Answers for Port {
-    async fn answer(&self, request: http::Request<Arriving>, peer: SocketAddr) -> Response {
+impl Handler for Port {
+    async fn handle(&self, request: http::Request<TimedBody>, peer: SocketAddr) -> Response {
         let state = &self.envoy.state;
         let is_direct = request.uri().path() == envoy::SHOULD_RATE_LIMIT
             && *request.method() == Method::POST
@@ -57,7 +57,7 @@ impl Answers for Port {
             && !state.traces.are_there();
         match is_direct {
             true => envoy::answer(&self.envoy, request).await,
-            false => self.router.answer(request, peer).await,
+            false => self.router.handle(request, peer).await,
         }
     }
 }

@@ -9,6 +9,7 @@ mod frames;
 mod grpc;
 mod hostile;
 mod http;
+mod http1;
 mod many;
 #[cfg(feature = "otlp")]
 mod otlp;

@@ -1,4 +1,4 @@
-//! What is asked, as JSON: limits by name, or a request for which the routes of the file say it.
+//! Requests for a decision, as JSON: limits by name, or an HTTP request whose limits the routes of the file name.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// One decision: a limit, several of them (`asks`), or a `request`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct DecisionRequest {
     limit: Option<String>,
     key: Option<String>,
     tier: Option<String>,
@@ -63,9 +63,9 @@ struct Described {
     claims: BTreeMap<String, String>,
 }
 
-/// A question that can be asked.
+/// A request for a decision in which everything was found to be right.
 #[derive(Debug)]
-pub struct Asked(What, Demand);
+pub struct PreparedDecision(What, Demand);
 
 #[derive(Debug)]
 enum What {
@@ -73,13 +73,19 @@ enum What {
     Request(Request<()>),
 }
 
-impl Question {
-    /// Checks everything that can be wrong. Limits of what is under way are asked only where the answer `holds`.
+impl DecisionRequest {
+    /// Whether the decision may wait in queues.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.wait_ms > 0
+    }
+
+    /// Checks everything that can be wrong. Concurrency limits are accepted only if the caller `holds` permits.
     ///
     /// # Errors
     ///
     /// What is wrong, and what was expected.
-    pub fn asked(self, limits: &Limits, holds: bool) -> Result<Asked, Problem> {
+    pub fn prepare(self, limits: &Limits, holds: bool) -> Result<PreparedDecision, Problem> {
         let wait = Duration::from_millis(self.wait_ms);
         if wait > LONGEST_WAIT {
             return Err(Problem::bad(format!(
@@ -101,7 +107,9 @@ impl Question {
                 cost: self.cost,
             }],
             (None, Some(asks), None) => asks,
-            (None, None, Some(request)) => return Ok(Asked(What::Request(request.build()?), like)),
+            (None, None, Some(request)) => {
+                return Ok(PreparedDecision(What::Request(request.build()?), like));
+            }
             _ => {
                 return Err(Problem::bad(
                     "expected one of `limit`, `asks` and `request`",
@@ -132,7 +140,7 @@ impl Question {
                 Some(_) => {}
             }
         }
-        Ok(Asked(What::Named(asks), like))
+        Ok(PreparedDecision(What::Named(asks), like))
     }
 }
 
@@ -183,7 +191,7 @@ impl Described {
     }
 }
 
-impl Asked {
+impl PreparedDecision {
     /// Decides. `None` if no route is for the request. Requests that wait when the server stops are answered so.
     ///
     /// # Errors
