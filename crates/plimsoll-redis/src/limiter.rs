@@ -8,7 +8,7 @@ use crate::answer::{Answer, Decided, Refused};
 use crate::batch::Demand;
 use crate::event_reports::Subscribers;
 use crate::key::Frame;
-use crate::lease::Leases;
+use crate::lease::{Lease, Leases};
 use crate::rule::{self, Kind, number};
 use crate::script::Script;
 use crate::store::Store;
@@ -161,10 +161,7 @@ impl RedisLimiter {
             id,
             lease,
         };
-        let store = self.store();
-        let (slot, breaker) = (store.slot(&demand.key), store.breaker(Some(&demand.key)));
-        let call = terms.batcher.decide(store, slot, demand);
-        let (decided, lease) = store.within_deadline(breaker, call).await?;
+        let (decided, lease) = self.send(&terms, demand).await?;
         Ok(match decided {
             Decided::Granted(standing, taken) => {
                 let leases = lease.into_iter().map(|lease| lease.granted(fence(taken)));
@@ -184,6 +181,18 @@ impl RedisLimiter {
                 Decision::Denied(denied)
             }
         })
+    }
+
+    /// Sends a demand, with others that wait.
+    pub(crate) async fn send(
+        &self,
+        terms: &Terms,
+        demand: Demand,
+    ) -> Result<(Decided, Option<Box<Lease>>), StoreError> {
+        let store = self.store();
+        let (slot, breaker) = (store.slot(&demand.key), store.breaker(Some(&demand.key)));
+        let call = terms.batcher.decide(store, slot, demand);
+        store.within_deadline(breaker, call).await
     }
 
     /// What [`decide`](Self::decide) would answer. Takes nothing, and leaves no key behind.

@@ -4,8 +4,9 @@ use std::time::Duration;
 use plimsoll::{Clock, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
+use crate::answer::Answer;
 use crate::circuit::Breaker;
-use crate::group::{Group, Groups, Replied};
+use crate::group::{Group, Groups};
 use crate::health::{Health, StoreEvents, StoreStats};
 use crate::key::Naming;
 use crate::lanes::{Batcher, Way};
@@ -229,7 +230,7 @@ impl Store {
     }
 
     /// Decides about several limits whose keys are in one slot, within the deadline.
-    pub(crate) async fn decide_group(&self, group: Group) -> Result<Replied, StoreError> {
+    pub(crate) async fn decide_group(&self, group: Group) -> Result<Answer, StoreError> {
         let first = group.keys.first().map(Vec::as_slice);
         let breaker = self.breaker(first);
         let slot = first.map_or(0, |key| self.slot(key));

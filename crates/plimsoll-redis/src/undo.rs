@@ -33,8 +33,12 @@ where
 
 impl<T: Send + 'static, U: Undo<T>> UndoOnDrop<T, U> {
     pub(crate) fn new(question: impl Future<Output = T> + Send + 'static, undo: U) -> Self {
+        Self::boxed(Box::pin(question), undo)
+    }
+
+    pub(crate) fn boxed(question: Pin<Box<dyn Future<Output = T> + Send>>, undo: U) -> Self {
         Self {
-            question: Some(Box::pin(question)),
+            question: Some(question),
             undo: Some(undo),
             runtime: None,
             begun: false,

@@ -16,6 +16,8 @@ use crate::{StoreAnswer, StoreErrorKind};
 pub(super) struct Entry {
     pub(super) inner: Arc<Inner>,
     pub(super) key: Arc<[u8]>,
+    /// The name of the key in the store.
+    pub(super) stored: Vec<u8>,
     pub(super) cost: u64,
     pub(super) shadow: bool,
     closed: Option<Denied>,
@@ -26,10 +28,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(key: &FleetKey, inner: Arc<Inner>, cost: u64, shadow: bool) -> Self {
+    pub(super) fn new(
+        key: &FleetKey,
+        inner: Arc<Inner>,
+        stored: Vec<u8>,
+        cost: u64,
+        shadow: bool,
+    ) -> Self {
         Self {
             inner,
             key: Arc::clone(&key.key),
+            stored,
             cost,
             shadow,
             closed: key.check_open().err(),

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::FleetKey;
 use super::entry::Entry;
-use crate::many::{Outcome, Subjects};
+use crate::many::{Outcome, Subject, Subjects};
 use crate::undo::UndoOnDrop;
 use crate::{StoreAnswers, StoreDecision, StoreError};
 
@@ -106,7 +106,7 @@ impl<'a> FleetAsk<'a> {
                 permits.undo();
             }
         };
-        let mut question = UndoOnDrop::new(question, undo).on(runtime);
+        let mut question = UndoOnDrop::boxed(question, undo).on(runtime);
         let mut time = deadline.map(|deadline| Box::pin(first.clock.sleep_until(deadline)));
         let answer = poll_fn(|cx| {
             if let Poll::Ready(answer) = Pin::new(&mut question).poll(cx) {
@@ -156,21 +156,19 @@ struct Many {
 
 impl Many {
     fn new(asks: &[FleetAsk<'_>], like: Demand) -> Self {
-        let mut entries = Vec::<Entry>::new();
-        let mut stored = Vec::<Vec<u8>>::new();
+        let mut entries = Vec::<Entry>::with_capacity(asks.len());
         let place = |ask: &FleetAsk<'_>| {
-            let (inner, key) = (ask.key.shared.now(), &ask.key.key);
-            let at = inner.limiter().key(key);
-            let same = |(entry, other): (&Entry, &Vec<u8>)| {
+            let inner = ask.key.shared.now();
+            let stored = inner.limiter().key(&ask.key.key);
+            let same = |entry: &Entry| {
                 let store = entry.inner.limiter().store();
-                *other == at && store.is(inner.limiter().store())
+                entry.stored == stored && store.is(inner.limiter().store())
             };
-            if let Some(place) = entries.iter().zip(&stored).position(same) {
+            if let Some(place) = entries.iter().position(same) {
                 entries[place].add(ask.cost, ask.shadow);
                 return place;
             }
-            stored.push(at);
-            entries.push(Entry::new(ask.key, inner, ask.cost, ask.shadow));
+            entries.push(Entry::new(ask.key, inner, stored, ask.cost, ask.shadow));
             entries.len() - 1
         };
         Self {
@@ -197,16 +195,18 @@ impl Many {
         let rest: Vec<_> = rest
             .filter(|&index| self.entries[index].answer.is_none())
             .collect();
-        let asks = rest.iter().map(|&index| {
+        let subject = |&index: &usize| {
             let entry = &self.entries[index];
-            (entry.inner.limiter(), &*entry.key, entry.cost, entry.shadow)
-        });
-        let (mut subjects, _) = Subjects::new(asks);
-        for (&index, subject) in rest.iter().zip(subjects.each_mut()) {
-            if let Some(fetch) = &self.entries[index].fetch {
+            let limiter = entry.inner.limiter();
+            let stored = entry.stored.clone();
+            let mut subject = Subject::new(limiter, stored, entry.cost, entry.shadow)
+                .reported_by(limiter.reporter(&entry.key));
+            if let Some(fetch) = &entry.fetch {
                 subject.borrow(fetch.most());
             }
-        }
+            subject
+        };
+        let subjects = Subjects::of(rest.iter().map(subject).collect());
         (rest, subjects)
     }
 

@@ -4,9 +4,8 @@
 -- KEYS: one for each limit, all in one hash slot. ARGV: what is asked, the time or nothing (see time.lua), nothing; then for
 -- each limit its cost, its mode, the letter of its kind and its own arguments; for `undo` also what was taken, and the moment.
 -- The mode is nothing for a limit that is enforced, the most for one that is also borrowed from, and `s` for a shadow. For
--- `take` there may be several decisions: before the limits of each come their number, that of their arguments, and how often
--- the decision is made, which is more than once only where it is about one limit that is enforced, and takes something. No key
--- is there twice in one decision.
+-- `take` there may be several decisions: before the limits of each come their number and that of their arguments. No key is
+-- there twice in one decision.
 --
 -- | asked  | does                                              | answers                                      |
 -- |--------|---------------------------------------------------|----------------------------------------------|
@@ -14,9 +13,7 @@
 -- |        | grant, if no limit that is enforced refuses       | else 0, and for each limit what `batch`      |
 -- |        |                                                   | answers, see decide.lua; where it borrows    |
 -- |        |                                                   | and grants, last what was taken. Or 2 and an |
--- |        |                                                   | error that concerns only its keys. Of one    |
--- |        |                                                   | that is made several times: 3, and a list as |
--- |        |                                                   | list.lua answers it                          |
+-- |        |                                                   | error that concerns only its keys            |
 -- | peek   | nothing                                           | what one decision would be answered          |
 -- | charge | takes after the fact                              | what peek would answer after it              |
 -- | undo   | gives back, as far as it still counts             | what peek would answer after it              |
@@ -83,30 +80,18 @@ local function decide_all(first, last)
   return out
 end
 
--- The same so many times.
-local function decide_run(count, first, last)
-  if count == 1 then return decide_all(first, last) end
-  local out, from = { 3 }, place
-  for _ = 1, count do
-    place = from
-    local answer = decide_all(first, last)
-    for i = 2, #answer do out[#out + 1] = answer[i] end
-  end
-  return out
-end
-
 if takes then
   while begins <= #ARGV do
     local last = first + ARGV[begins] - 1
-    place = begins + 2
-    local well, answer = pcall(decide_run, ARGV[begins + 2] + 0, first, last)
+    place = begins + 1
+    local well, answer = pcall(decide_all, first, last)
     if not well then
       local text = type(answer) == 'table' and answer.err or answer
       if not is_of_key(text) then error(answer, 0) end
       answer = { 2, text }
     end
     decisions[#decisions + 1] = answer
-    begins, first = begins + 3 + ARGV[begins + 1], last + 1
+    begins, first = begins + 2 + ARGV[begins + 1], last + 1
   end
   return told(decisions)
 end

@@ -4,8 +4,8 @@ use plimsoll::{Moment, Standing};
 
 use super::StoreAnswer;
 use crate::answer::{Answer, Decided};
+use crate::batch::Demand;
 use crate::event_reports::{Reporter, ReturnEvent};
-use crate::group::Alone;
 use crate::lease::Lease;
 use crate::limiter::fence;
 use crate::rule::{Kind, amount, moment};
@@ -66,7 +66,7 @@ impl Verb {
 }
 
 impl Subject {
-    pub(super) fn new(limiter: &RedisLimiter, key: Vec<u8>, cost: u64, shadow: bool) -> Self {
+    pub(crate) fn new(limiter: &RedisLimiter, key: Vec<u8>, cost: u64, shadow: bool) -> Self {
         Self {
             limiter: limiter.clone(),
             terms: limiter.terms(),
@@ -85,7 +85,7 @@ impl Subject {
     }
 
     /// Whoever listens hears of the decision.
-    pub(super) fn reported_by(mut self, reporter: Option<Reporter>) -> Self {
+    pub(crate) fn reported_by(mut self, reporter: Option<Reporter>) -> Self {
         self.reporter = reporter;
         self
     }
@@ -138,14 +138,21 @@ impl Subject {
         self.terms.everyday
     }
 
-    /// What is asked of it if nothing else is: then decisions that ask the same may be a run.
-    pub(super) fn alone(&self) -> Option<Alone> {
-        let plain = !self.shadow && self.most.is_none() && !self.limiter.holds_leases();
-        (plain && self.cost > 0).then(|| Alone {
+    /// Whether it is enforced, without borrowing and without a lease, and takes something. Alone, it is decided as
+    /// [`RedisLimiter::decide`] does: demands on one limiter share scripts that cost less than those for several.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.shadow && self.most.is_none() && !self.limiter.holds_leases() && self.cost > 0
+    }
+
+    pub(super) async fn decide_alone(&self) -> Result<Decided, StoreError> {
+        let demand = Demand {
+            key: self.key.clone(),
             cost: self.cost,
-            limit: self.limit(),
-            words: Arc::clone(&self.terms.words),
-        })
+            id: String::new(),
+            lease: None,
+        };
+        let (decided, _) = self.limiter.send(&self.terms, demand).await?;
+        Ok(decided)
     }
 
     pub(super) fn is_shadow(&self) -> bool {

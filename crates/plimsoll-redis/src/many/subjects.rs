@@ -2,7 +2,7 @@
 
 use super::subject::{Subject, Verb};
 use crate::answer::{Answer, Decided};
-use crate::group::{Group, Replied};
+use crate::group::Group;
 use crate::lanes::LARGEST;
 use crate::script::Script;
 use crate::{RedisLimiter, StoreError};
@@ -47,7 +47,8 @@ impl Subjects {
         (Self::of(all), places)
     }
 
-    fn of(all: Vec<Subject>) -> Self {
+    /// Subjects that are all different.
+    pub(crate) fn of(all: Vec<Subject>) -> Self {
         let mut parts = Vec::<Vec<usize>>::new();
         for (index, subject) in all.iter().enumerate() {
             let store = subject.limiter().store();
@@ -184,19 +185,21 @@ impl Subjects {
         let Some(first) = part.first() else {
             return Ok(true);
         };
+        if let (Verb::Take, [one]) = (verb, &part[..])
+            && self.all[*one].is_plain()
+        {
+            let decided = self.all[*one].decide_alone().await?;
+            let admits = matches!(decided, Decided::Granted(..));
+            self.all[*one].decided(verb, admits, decided, None);
+            return Ok(admits);
+        }
         let store = self.all[*first].limiter().store().clone();
         let mut keys = Vec::with_capacity(part.len());
         let mut words = Vec::new();
-        let alone = match (verb, &part[..]) {
-            (Verb::Take, [one]) => self.all[*one].alone(),
-            _ => None,
-        };
         for &index in part {
             let subject = &mut self.all[index];
             keys.push(subject.key().to_vec());
-            if alone.is_none() {
-                subject.write(verb, &mut words);
-            }
+            subject.write(verb, &mut words);
         }
         let each = part.iter().map(|&index| &self.all[index]);
         let everyday = each.clone().all(Subject::is_everyday);
@@ -207,18 +210,8 @@ impl Subjects {
                 words,
                 kinds: kinds.collect(),
                 everyday,
-                alone,
             };
-            match store.decide_group(group).await? {
-                Replied::Each(answer) => answer,
-                Replied::One(decided) => {
-                    let admits = matches!(decided, Decided::Granted(..));
-                    for &index in part {
-                        self.all[index].decided(verb, admits, decided.clone(), None);
-                    }
-                    return Ok(admits);
-                }
-            }
+            store.decide_group(group).await?
         } else {
             words.splice(..0, [verb.as_str().to_owned(), store.now(), String::new()]);
             let script = Script::many(kinds, everyday);

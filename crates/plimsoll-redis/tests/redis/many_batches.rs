@@ -32,15 +32,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((wait, decisions), 1..8)
 }
 
-/// Decisions about one limit each, all about the same: those for one key that ask for the same are decided in a run.
+/// Decisions about one limit each, all about the same. Those that take something and are enforced share the scripts of their
+/// limiter, the others those of the store; there is no order between the two, so the decisions of a step are of one sort.
 fn steps_of_one() -> impl Strategy<Value = Vec<Step>> {
     let wait = prop_oneof![0..10_000_u64, 0..700_000_000_u64, 0..3_000_000_000_u64];
-    let cost = prop_oneof![12 => Just(1_u64), 3 => 0..4_u64];
     let key = prop_oneof![4 => Just(0_usize), 1 => Just(1)];
-    let decisions = prop::collection::vec((key, cost, prop::bool::weighted(0.05)), 1..24);
+    let taking = prop_oneof![12 => Just(1_u64), 3 => 1..4_u64].prop_map(|cost| (cost, false));
+    let other = prop_oneof![
+        Just((0_u64, false)),
+        (0..4_u64).prop_map(|cost| (cost, true))
+    ];
+    let of = |ask: BoxedStrategy<(u64, bool)>| prop::collection::vec((key.clone(), ask), 1..24);
+    let decisions = prop_oneof![4 => of(taking.boxed()), 1 => of(other.boxed())];
     let steps = prop::collection::vec((wait, decisions), 1..8);
     (0..5_usize, steps).prop_map(|(limit, steps)| {
-        let of_limit = |(key, cost, shadow)| vec![(limit, key, cost, shadow)];
+        let of_limit = |(key, (cost, shadow))| vec![(limit, key, cost, shadow)];
         let step = |(wait, decisions): (u64, Vec<_>)| {
             (wait, decisions.into_iter().map(of_limit).collect())
         };

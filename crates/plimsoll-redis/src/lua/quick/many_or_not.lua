@@ -3,8 +3,8 @@
 local known = {}
 
 -- Decides about the keys from `first` to `last`, whose arguments begin at `place`, and answers whether all that are enforced
--- grant; nil if one of them needs more than this. A run of decisions about one limit is admitted as far as it goes.
-local function decide_all(looks, run, place, first, last)
+-- grant; nil if one of them needs more than this.
+local function decide_all(looks, place, first, last)
   local admits = 1
   queued, size = {}, 1
   for i = first, last do
@@ -25,7 +25,7 @@ local function decide_all(looks, run, place, first, last)
     end
     place = place + 3 + count
     -- Where nothing is asked for, one has to fit.
-    limit.words[6 + count], limit.words[7 + count] = run, math.max(1, cost)
+    limit.words[6 + count], limit.words[7 + count] = 1, math.max(1, cost)
     if letter == 'k' then
       limit.words[8 + count] = ARGV[place]
       place = place + 1
@@ -33,16 +33,16 @@ local function decide_all(looks, run, place, first, last)
     dry, stamp = looks or cost == 0, moment
     local from = size
     if not limit.quick(key, 5 + count) then return nil end
-    if out[from + 1] == 0 and mode == '' and run == 1 then admits = 0 end
+    if out[from + 1] == 0 and mode == '' then admits = 0 end
   end
   return admits
 end
 
 -- The same with its effect. False has no effect.
-local function quickly(looks, run, place, first, last)
-  local well, admits = pcall(decide_all, looks, run, place, first, last)
+local function quickly(looks, place, first, last)
+  local well, admits = pcall(decide_all, looks, place, first, last)
   if well and admits == 0 and not looks then
-    well, admits = pcall(decide_all, true, run, place, first, last)
+    well, admits = pcall(decide_all, true, place, first, last)
     -- What refused still does.
     if admits == 1 then admits = nil end
   end
@@ -56,7 +56,7 @@ local function quickly(looks, run, place, first, last)
       redis.call(unpack(write))
     end
   end
-  out[1] = run > 1 and 3 or admits
+  out[1] = admits
   return true
 end
 
@@ -65,13 +65,13 @@ if ARGV[1] == 'take' then
   while begins <= #ARGV do
     local last = first + ARGV[begins] - 1
     out = {}
-    if not quickly(false, ARGV[begins + 2] + 0, begins + 3, first, last) then break end
+    if not quickly(false, begins + 2, first, last) then break end
     decisions[#decisions + 1] = out
-    begins, first = begins + 3 + ARGV[begins + 1], last + 1
+    begins, first = begins + 2 + ARGV[begins + 1], last + 1
   end
   for _, write in pairs(texts) do redis.call(unpack(write)) end
   if begins > #ARGV then return decisions end
-elseif ARGV[1] == 'peek' and quickly(true, 1, 4, 1, #KEYS) then
+elseif ARGV[1] == 'peek' and quickly(true, 4, 1, #KEYS) then
   return out
 end
 
