@@ -25,15 +25,15 @@ pub trait Handler: Clone + Send + Sync + 'static {
         peer: SocketAddr,
     ) -> impl Future<Output = Response> + Send;
 
-    /// Fast path: answers a request over HTTP/1.1 that lies in the read buffer from its first byte to its last. The response has a
-    /// body of known length. The connection is not read until the response is there, so a handler returns `None` for a
-    /// request that may wait.
+    /// Fast path: answers a request over HTTP/1.1 that lies in the read buffer from its first byte to its last. The connection is
+    /// not read until the response is there, so a handler returns `None` for a request that may wait. The status of the response is one
+    /// that has a body.
     ///
     /// `None` passes the request, and everything that follows it on its connection, to [`handle`](Self::handle).
     fn handle_buffered(
         &self,
         request: &BufferedRequest<'_>,
-    ) -> impl Future<Output = Option<Response>> + Send {
+    ) -> impl Future<Output = Option<http::Response<Bytes>>> + Send {
         let _ = request;
         std::future::ready(None)
     }

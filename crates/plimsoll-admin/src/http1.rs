@@ -12,9 +12,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::pin::{Pin, pin};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::response::Response;
-use http::HeaderName;
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, UPGRADE};
+use axum::body::Bytes;
+use http::Response;
 use httparse::{EMPTY_HEADER, Header, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -61,7 +60,7 @@ pub(crate) async fn serve(
             let Some(response) = handler.handle_buffered(&request).await else {
                 break;
             };
-            write(response, is_last, &mut written).await?;
+            write(&response, is_last, &mut written)?;
             done += length;
             if is_last {
                 break;
@@ -94,18 +93,17 @@ fn parse<'a>(
     }
     let fields: &[Header<'_>] = request.headers;
     let mut length = None;
-    for field in fields {
-        let is = |name: HeaderName| field.name.eq_ignore_ascii_case(name.as_str());
-        if is(CONTENT_LENGTH) {
-            let digits = !field.value.is_empty() && field.value.iter().all(u8::is_ascii_digit);
-            let value = std::str::from_utf8(field.value).ok()?.parse().ok()?;
+    for Header { name, value } in fields {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        if is("content-length") {
+            let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+            let value = std::str::from_utf8(value).ok()?.parse().ok()?;
             if !digits || length.replace(value).is_some() {
                 return None;
             }
         }
-        if [TRANSFER_ENCODING, EXPECT, UPGRADE].into_iter().any(is)
-            || is(CONNECTION) && !field.value.eq_ignore_ascii_case(b"keep-alive")
-        {
+        let is_special = is("transfer-encoding") || is("expect") || is("upgrade");
+        if is_special || is("connection") && !value.eq_ignore_ascii_case(b"keep-alive") {
             return None;
         }
     }
@@ -120,13 +118,13 @@ fn parse<'a>(
 }
 
 /// Writes a response as the general server does.
-async fn write(response: Response, closes: bool, to: &mut Vec<u8>) -> io::Result<()> {
-    let (head, body) = response.into_parts();
-    let body = axum::body::to_bytes(body, usize::MAX).await;
-    let body = body.map_err(io::Error::other)?;
-    let reason = head.status.canonical_reason().unwrap_or_default();
-    write!(to, "HTTP/1.1 {} {reason}\r\n", head.status.as_str())?;
-    for (name, value) in &head.headers {
+fn write(response: &Response<Bytes>, closes: bool, to: &mut Vec<u8>) -> io::Result<()> {
+    let status = response.status();
+    let reason = status.canonical_reason().unwrap_or_default();
+    for part in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\n"] {
+        to.extend_from_slice(part.as_bytes());
+    }
+    for (name, value) in response.headers() {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             to.extend_from_slice(part);
         }
@@ -134,9 +132,9 @@ async fn write(response: Response, closes: bool, to: &mut Vec<u8>) -> io::Result
     if closes {
         to.extend_from_slice(b"connection: close\r\n");
     }
-    write!(to, "content-length: {}\r\n", body.len())?;
+    write!(to, "content-length: {}\r\n", response.body().len())?;
     date(to);
-    to.extend_from_slice(&body);
+    to.extend_from_slice(response.body());
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What is wrong with a request, as `application/problem+json` (RFC 9457).
 
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -121,16 +122,24 @@ impl From<JsonRejection> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut body = self.more;
-        body.insert("type".to_owned(), self.kind.unwrap_or("about:blank").into());
-        body.insert("title".to_owned(), self.title.into());
-        body.insert("status".to_owned(), self.status.as_u16().into());
-        body.insert("detail".to_owned(), self.detail.into());
-        let mut response = (self.status, Value::Object(body).to_string()).into_response();
+impl From<Problem> for http::Response<Bytes> {
+    fn from(problem: Problem) -> Self {
+        let mut body = problem.more;
+        let kind = problem.kind.unwrap_or("about:blank");
+        body.insert("type".to_owned(), kind.into());
+        body.insert("title".to_owned(), problem.title.into());
+        body.insert("status".to_owned(), problem.status.as_u16().into());
+        body.insert("detail".to_owned(), problem.detail.into());
+        let mut response = Self::new(Value::Object(body).to_string().into());
+        *response.status_mut() = problem.status;
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        http::Response::<Bytes>::from(self).map(Body::from)
     }
 }

@@ -17,6 +17,11 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use mimalloc::MiMalloc;
+
+/// A server allocates and frees some kilobytes for each request, for which glibc's allocator takes its slow path.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How much load is safe: limits, from the command line.
 #[derive(Parser)]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 use futures_core::Stream;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request};
@@ -108,12 +108,13 @@ fn too_long(length: Option<usize>) -> Status {
 /// A message with its prefix.
 fn frame(answer: &impl Message) -> Result<Bytes, Status> {
     let length = answer.encoded_len();
-    let mut frame = BytesMut::with_capacity(PREFIX + length);
+    // A list of bytes takes the many small parts of a message with fewer steps than `BytesMut` does.
+    let mut frame = Vec::with_capacity(PREFIX + length);
     frame.put_u8(0);
     frame.put_u32(u32::try_from(length).map_err(|_| Status::internal("the answer is too long"))?);
     let encoded = answer.encode(&mut frame);
     encoded.map_err(|error| Status::internal(error.to_string()))?;
-    Ok(frame.freeze())
+    Ok(frame.into())
 }
 
 /// The body of an answer: one frame, and that all went well.

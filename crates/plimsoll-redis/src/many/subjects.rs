@@ -181,18 +181,24 @@ impl Subjects {
     }
 
     async fn run(&mut self, verb: Verb, part: usize) -> Result<bool, StoreError> {
+        if let (Verb::Take, [one]) = (verb, &self.parts[part][..]) {
+            let one = &mut self.all[*one];
+            if one.is_plain() {
+                let decided = one.decide_alone().await?;
+                let admits = matches!(decided, Decided::Granted(..));
+                one.decided(verb, admits, decided, None);
+                return Ok(admits);
+            }
+        }
+        // Apart, so that a decision about one limit is small: it is moved some times before it begins.
+        Box::pin(self.run_script(verb, part)).await
+    }
+
+    async fn run_script(&mut self, verb: Verb, part: usize) -> Result<bool, StoreError> {
         let part = &self.parts[part];
         let Some(first) = part.first() else {
             return Ok(true);
         };
-        if let (Verb::Take, [one]) = (verb, &part[..])
-            && self.all[*one].is_plain()
-        {
-            let decided = self.all[*one].decide_alone().await?;
-            let admits = matches!(decided, Decided::Granted(..));
-            self.all[*one].decided(verb, admits, decided, None);
-            return Ok(admits);
-        }
         let store = self.all[*first].limiter().store().clone();
         let mut keys = Vec::with_capacity(part.len());
         let mut words = Vec::new();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::extract::State as Extract;
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
@@ -16,6 +17,7 @@ use plimsoll_engine::{Answer, Hold, Refusal};
 use plimsoll_tower::answer::{Class, Fields, LimitStatus, retry_seconds};
 use serde::Serialize;
 use serde_json::{Value, json};
+use smallvec::SmallVec;
 
 use super::questions::Check;
 use crate::state::State;
@@ -27,17 +29,23 @@ const MOST_CHECKS: usize = 256;
 #[derive(Debug, Serialize)]
 struct Admitted<'a> {
     allowed: bool,
-    answers: Vec<LimitAnswer<'a>>,
+    answers: &'a [LimitAnswer<'a>],
 }
 
-type Body<T> = Result<Json<T>, JsonRejection>;
+/// So many answers of one decision need no memory of their own.
+const FEW: usize = 2;
+
+/// A response that is not a stream.
+pub(super) type Whole = http::Response<Bytes>;
+
+type Asked<T> = Result<Json<T>, JsonRejection>;
 
 /// `POST /v1/check`
 pub(crate) async fn check(
     Extract(state): Extract<Arc<State>>,
-    body: Body<Check>,
+    body: Asked<Check>,
 ) -> Result<Response, Problem> {
-    answer(&state, body?.0).await
+    Ok(answer(&state, body?.0).await?.map(Body::from))
 }
 
 /// Whether a check may wait for its limits.
@@ -49,13 +57,15 @@ pub(super) fn waits(check: &Check) -> bool {
 }
 
 /// The answer to a check.
-pub(super) async fn answer(state: &State, check: Check) -> Result<Response, Problem> {
+pub(super) async fn answer(state: &State, check: Check) -> Result<Whole, Problem> {
     match check {
         Check::One(question) => {
             let asked = question.prepare(&state.limits, false)?;
             Ok(match decide(state, &asked).await? {
-                None => unlimited().into_response(),
-                Some(decided) => said(decided),
+                // No route is for it.
+                None => admitted(HeaderMap::with_capacity(1), &[]),
+                Some(Ok(hold)) => granted(&hold),
+                Some(Err(refusal)) => refused(&refusal),
             })
         }
         Check::Many(checks) => {
@@ -77,7 +87,8 @@ pub(super) async fn answer(state: &State, check: Check) -> Result<Response, Prob
                     Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
                 });
             }
-            Ok(Json(json!({ "results": results })).into_response())
+            let body = json!({ "results": results }).to_string();
+            Ok(whole(HeaderMap::with_capacity(1), body))
         }
     }
 }
@@ -96,7 +107,7 @@ pub(super) async fn decide(
 /// `POST /v1/peek`
 pub(crate) async fn peek(
     Extract(state): Extract<Arc<State>>,
-    body: Body<DecisionRequest>,
+    body: Asked<DecisionRequest>,
 ) -> Result<Response, Problem> {
     let asked = body?.0.prepare(&state.limits, true)?;
     Ok(Json(decision_json(asked.peek(&state.limits).as_ref())).into_response())
@@ -105,7 +116,7 @@ pub(crate) async fn peek(
 /// `POST /v1/charge`
 pub(crate) async fn charge(
     Extract(state): Extract<Arc<State>>,
-    body: Body<DecisionRequest>,
+    body: Asked<DecisionRequest>,
 ) -> Result<StatusCode, Problem> {
     let asked = body?.0.prepare(&state.limits, false)?;
     let asks = asked.named().ok_or_else(only_named)?;
@@ -116,7 +127,7 @@ pub(crate) async fn charge(
 /// `POST /v1/refund`
 pub(crate) async fn refund(
     Extract(state): Extract<Arc<State>>,
-    body: Body<DecisionRequest>,
+    body: Asked<DecisionRequest>,
 ) -> Result<StatusCode, Problem> {
     let asked = body?.0.prepare(&state.limits, false)?;
     let asks = asked.named().ok_or_else(only_named)?;
@@ -134,54 +145,46 @@ pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
     Json(json!({ "limits": limits }))
 }
 
-/// A request that no route is for.
-fn unlimited() -> Json<Admitted<'static>> {
-    Json(Admitted {
-        allowed: true,
-        answers: Vec::new(),
-    })
+/// The response to a decision that was granted, with its header fields.
+fn granted(hold: &Hold) -> Whole {
+    let answers: SmallVec<[Answer<'_>; FEW]> = hold.answers().collect();
+    let mut headers = HeaderMap::with_capacity(4);
+    fields(&answers, &mut headers);
+    let answers: SmallVec<[LimitAnswer<'_>; FEW]> =
+        answers.into_iter().map(LimitAnswer::from).collect();
+    admitted(headers, &answers)
 }
 
-/// The answer to one decision, with its header fields.
-pub(crate) fn said(decided: Result<Hold, Refusal>) -> Response {
-    match decided {
-        Ok(hold) => {
-            let answers: Vec<Answer<'_>> = hold.answers().collect();
-            let mut headers = HeaderMap::with_capacity(4);
-            fields(&answers, &mut headers);
-            let answers = answers.into_iter().map(LimitAnswer::from).collect();
-            let body = Admitted {
-                allowed: true,
-                answers,
-            };
-            let Ok(body) = serde_json::to_vec(&body) else {
-                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-            };
-            // Put together here: two responses in one are moved into each other, field by field.
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            let mut response = Response::new(body.into());
-            *response.headers_mut() = headers;
-            response
+fn admitted(headers: HeaderMap, answers: &[LimitAnswer<'_>]) -> Whole {
+    let allowed = true;
+    // As long as the answer of one limit mostly is.
+    let mut body = Vec::with_capacity(192);
+    match serde_json::to_writer(&mut body, &Admitted { allowed, answers }) {
+        Ok(()) => whole(headers, body),
+        Err(_) => {
+            let mut failed = Whole::default();
+            *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            failed
         }
-        Err(refusal) => refused(&refusal).into_response(),
     }
 }
 
-/// The answer to a decision that was refused.
-pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
+/// A response of JSON.
+fn whole(mut headers: HeaderMap, body: impl Into<Bytes>) -> Whole {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let mut response = Whole::new(body.into());
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The response to a decision that was refused.
+pub(crate) fn refused(refusal: &Refusal) -> Whole {
     let denied = refusal.denied();
     let class = Class::of_caller(denied);
-    let answers: Vec<Answer<'_>> = refusal.answers().collect();
-    let mut headers = HeaderMap::new();
-    fields(&answers, &mut headers);
-    let status = LimitStatus::of(denied);
-    let seconds = retry_seconds(denied, &[status]);
-    if let Some(seconds) = seconds {
-        headers.insert(http::header::RETRY_AFTER, seconds.into());
-    }
-    let answers: Vec<LimitAnswer<'_>> = answers.into_iter().map(LimitAnswer::from).collect();
-    let answers = serde_json::to_value(answers).unwrap_or_default();
+    let seconds = retry_seconds(denied, &[LimitStatus::of(denied)]);
     let detail = format!("refused by {}: {}", refusal.limit(), denied.phrase());
+    let answers: Vec<LimitAnswer<'_>> = refusal.answers().map(LimitAnswer::from).collect();
+    let answers = serde_json::to_value(answers).unwrap_or_default();
     let problem = Problem::refused(class.status(), class.problem_type(), class.title(), detail)
         .with("allowed", false)
         .with("limit", refusal.limit())
@@ -191,17 +194,24 @@ pub(crate) fn refused(refusal: &Refusal) -> impl IntoResponse + use<> {
     let about = denied.metadata();
     let code = about.and_then(|about| about.get(Metadata::CODE));
     let pairs = about.into_iter().flat_map(Metadata::pairs);
-    let said = code.map(|code| (Metadata::CODE, code)).into_iter();
-    let problem = said.chain(pairs).fold(problem, |problem, (name, value)| {
+    let code = code.map(|code| (Metadata::CODE, code)).into_iter();
+    let problem = code.chain(pairs).fold(problem, |problem, (name, value)| {
         problem.say(name, serde_json::to_value(value).unwrap_or_default())
     });
-    (headers, problem)
+    let mut response = Whole::from(problem);
+    let answers: Vec<Answer<'_>> = refusal.answers().collect();
+    fields(&answers, response.headers_mut());
+    if let Some(seconds) = seconds {
+        let retry_after = http::header::RETRY_AFTER;
+        response.headers_mut().insert(retry_after, seconds.into());
+    }
+    response
 }
 
 /// Writes `RateLimit` and `RateLimit-Policy`.
 fn fields(answers: &[Answer<'_>], headers: &mut HeaderMap) {
     let answers = answers.iter();
-    let statuses: Vec<LimitStatus<'_>> = answers
+    let statuses: SmallVec<[LimitStatus<'_>; FEW]> = answers
         .filter(|answer| !answer.shadow)
         .filter_map(|answer| Some(LimitStatus::new(answer.limit, answer.standing?)))
         .collect();

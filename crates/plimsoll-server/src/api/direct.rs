@@ -5,12 +5,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request};
 use plimsoll_admin::{BufferedRequest, Handler, Problem, TimedBody};
 
+use super::check::Whole;
+use super::questions::Check;
 use super::{LONGEST_BODY, check};
 use crate::body;
 use crate::state::State;
@@ -39,46 +42,53 @@ impl Handler for Port {
         let is_check = *request.method() == Method::POST && request.uri().path() == PATH;
         let headers = request.headers();
         let field = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
-        if !is_check || !is_plain(field) || self.state.traces.are_there() {
+        let is_short = is_short(field(&CONTENT_LENGTH));
+        if !is_check || !is_short || !is_plain(field) || self.state.traces.are_there() {
             return self.router.handle(request, peer).await;
         }
         if !self.state.is_authorized(headers) {
             return Problem::unauthorized().into_response();
         }
         let checked = match body::whole(request.into_body(), LONGEST_BODY).await {
-            Err(_) => Err(Problem::too_large()),
             Ok(body) => match Json::from_bytes(&body) {
-                Err(rejection) => Err(rejection.into()),
                 Ok(Json(check)) => check::answer(&self.state, check).await,
+                Err(rejection) => Err(rejection.into()),
             },
+            Err(_) => Err(Problem::too_large()),
         };
-        checked.unwrap_or_else(IntoResponse::into_response)
+        checked.unwrap_or_else(Whole::from).map(Body::from)
     }
 
-    async fn handle_buffered(&self, request: &BufferedRequest<'_>) -> Option<Response> {
+    async fn handle_buffered(&self, request: &BufferedRequest<'_>) -> Option<Whole> {
         let field = |name: &HeaderName| request.header(name);
         if !request.is(&Method::POST, PATH) || !is_plain(field) || self.state.traces.are_there() {
             return None;
         }
         if !self.state.is_authorized_by(field(&AUTHORIZATION)) {
-            return Some(Problem::unauthorized().into_response());
+            return Some(Problem::unauthorized().into());
         }
-        let checked = match Json::from_bytes(request.body()) {
-            Err(rejection) => Err(rejection.into()),
+        let checked = match serde_json::from_slice(request.body()) {
             // Whether the client leaves meanwhile is seen by whoever reads its connection, and only the general server does.
-            Ok(Json(check)) if check::waits(&check) => return None,
-            Ok(Json(check)) => check::answer(&self.state, check).await,
+            Ok(check) if check::waits(&check) => return None,
+            Ok(check) => check::answer(&self.state, check).await,
+            // Once more, for the path of what is wrong.
+            Err(_) => match Json::<Check>::from_bytes(request.body()) {
+                Ok(_) => return None,
+                Err(rejection) => Err(rejection.into()),
+            },
         };
-        Some(checked.unwrap_or_else(IntoResponse::into_response))
+        Some(checked.unwrap_or_else(Whole::from))
     }
 }
 
-/// Whether nothing of a check is left to the layers, by its header fields: neither an idempotency key, nor a body that may be too
-/// long, or of which it is not plain what it is.
-fn is_plain<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> bool {
-    let length = field(&CONTENT_LENGTH).and_then(|it| std::str::from_utf8(it).ok());
+/// Whether a body of this length is read whole.
+fn is_short(length: Option<&[u8]>) -> bool {
+    let length = length.and_then(|it| std::str::from_utf8(it).ok());
     let length = length.and_then(|it| it.parse::<usize>().ok());
     length.is_some_and(|length| length <= LONGEST_BODY)
-        && field(&CONTENT_TYPE) == Some(b"application/json")
-        && field(&IDEMPOTENCY_KEY).is_none()
+}
+
+/// Whether nothing of a check is left to the layers, by its header fields: it has no idempotency key, and its body is plainly JSON.
+fn is_plain<'a>(field: impl Fn(&HeaderName) -> Option<&'a [u8]>) -> bool {
+    field(&CONTENT_TYPE) == Some(b"application/json") && field(&IDEMPOTENCY_KEY).is_none()
 }

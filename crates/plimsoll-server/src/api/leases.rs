@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State as Extract};
 use axum::response::{IntoResponse, Response};
@@ -74,7 +75,7 @@ pub(crate) async fn create(
     let asked = hold.prepare(&state.limits, true)?;
     let hold = match decide(&state, &asked).await? {
         Some(Ok(hold)) => hold,
-        Some(Err(refusal)) => return Ok(refused(&refusal).into_response()),
+        Some(Err(refusal)) => return Ok(refused(&refusal).map(Body::from)),
         None => {
             return Err(Problem::bad(
                 "no route is for this request: there is nothing to hold",
