@@ -1,5 +1,6 @@
 //! Logs and replays. One program: each file in `tests/` would be linked by itself.
 
+mod drawn;
 mod formats;
 mod model;
 mod never_panics;
