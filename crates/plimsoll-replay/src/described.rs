@@ -49,6 +49,11 @@ pub(crate) fn words(limit: &Value) -> String {
     }
 }
 
+/// Whether a limit is a number and nothing else: nobody waits for it, and what it decides depends on nothing but what it granted.
+pub(crate) fn is_bare(limit: &Value) -> bool {
+    field(limit).is_some() && limit.get("queue").is_none_or(Value::is_null)
+}
+
 /// Whether a limit has one number that says how much it is, and which it is.
 pub(crate) fn number(limit: &Value) -> Option<u64> {
     limit.get(field(limit)?)?.as_u64()

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::format::{Hints, Parsed, Parser};
 use crate::input::{Line, Lines, open};
+use crate::pool::Pool;
 use crate::record::Record;
 use crate::time::SECOND;
 
@@ -136,7 +137,7 @@ pub(crate) struct Log {
     lines: Lines,
     parser: Option<Parser>,
     /// Requests of one second, which are spread over it when the next one comes.
-    group: VecDeque<Record>,
+    group: VecDeque<u32>,
     /// How many of them have their moments.
     spread: usize,
     /// From where on the second of the group is still free.
@@ -204,53 +205,55 @@ impl Log {
         })
     }
 
-    /// The next request; records of `free` are used again.
-    pub(crate) fn next(&mut self, free: &mut Vec<Record>) -> Option<Record> {
+    /// The place of the next request.
+    pub(crate) fn next(&mut self, pool: &mut Pool) -> Option<u32> {
         loop {
             if self.spread > 0 {
                 self.spread -= 1;
                 return self.group.pop_front();
             }
             if self.ended {
-                self.spread_group(true);
+                self.spread_group(true, pool);
                 if self.spread == 0 {
                     return None;
                 }
                 continue;
             }
-            let mut record = free.pop().unwrap_or_default();
-            record.clear();
-            if !self.read(&mut record) {
-                free.push(record);
+            let place = pool.take();
+            let record = pool.get_mut(place);
+            if !self.read(record) {
+                pool.free(place);
                 self.ended = true;
                 continue;
             }
-            if !record.rough && self.group.is_empty() {
-                return Some(record);
+            let (rough, stamp) = (record.rough, record.stamp);
+            if !rough && self.group.is_empty() {
+                return Some(place);
             }
-            let same = record.rough
+            let same = rough
                 && self
                     .group
                     .front()
-                    .is_none_or(|first| first.stamp == record.stamp);
+                    .is_none_or(|first| pool.get(*first).stamp == stamp);
             if !same {
-                self.spread_group(true);
+                self.spread_group(true, pool);
             }
-            self.group.push_back(record);
-            if !same && !self.group.back().is_some_and(|last| last.rough) {
+            self.group.push_back(place);
+            if !same && !rough {
                 // It has a moment of its own.
                 self.spread = self.group.len();
             } else if self.group.len() - self.spread >= GROUP {
-                self.spread_group(false);
+                self.spread_group(false, pool);
             }
         }
     }
 
     /// Gives the requests of one second moments that are evenly apart, in their order. If more are expected, they get the first half
     /// of what is left of the second.
-    fn spread_group(&mut self, whole: bool) {
+    fn spread_group(&mut self, whole: bool, pool: &mut Pool) {
         let count = i64::try_from(self.group.len()).unwrap_or(i64::MAX);
-        let Some(first) = self.group.front().filter(|first| first.rough) else {
+        let first = self.group.front().map(|first| pool.get(*first));
+        let Some(first) = first.filter(|first| first.rough) else {
             return;
         };
         let start = first.stamp;
@@ -261,11 +264,13 @@ impl Log {
         };
         let left = start + SECOND - from;
         let span = if whole { left } else { left / 2 };
-        for (index, record) in self.group.iter_mut().enumerate() {
-            let index = i64::try_from(index).unwrap_or(0);
-            let moved = from + span / count * index + span / count / 2 - start;
+        let apart = span / count;
+        let mut moved = from + apart / 2 - start;
+        for place in &self.group {
+            let record = pool.get_mut(*place);
             record.at += moved;
             record.stamp += moved;
+            moved += apart;
         }
         self.from = if whole { 0 } else { from + span };
         self.spread = self.group.len();

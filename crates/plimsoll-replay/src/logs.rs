@@ -3,8 +3,6 @@
 //! Lines are written when a request ends, so a slow request stands behind quicker ones that came after it. Requests wait here
 //! until no line that is still to be read can belong before them: within a window of time, and a bound on memory.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +10,13 @@ use std::time::Duration;
 
 use crate::format::{Hints, LogFormat};
 use crate::log::{BadLine, Log, LogError, LogSummary};
+use crate::order::Order;
+use crate::pool::Pool;
 use crate::record::Record;
 use crate::time::DurationUnit;
 
 /// How much requests that wait may take.
 const ROOM: usize = 64 << 20;
-
-/// How many are used again.
-const FREE: usize = 1 << 17;
 
 /// Logs to be read together.
 ///
@@ -113,15 +110,13 @@ impl Logs {
             logs,
             passed,
             window: i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX),
-            heap: BinaryHeap::new(),
-            waiting: Vec::new(),
-            places: Vec::new(),
-            free: Vec::new(),
+            waiting: Order::default(),
+            pool: Pool::default(),
             room: 0,
             count: 0,
             last: i64::MIN,
             late: 0,
-            current: Record::default(),
+            current: None,
         })
     }
 }
@@ -138,17 +133,16 @@ pub struct Requests {
     logs: Vec<Reading>,
     passed: Arc<AtomicU64>,
     window: i64,
-    /// When each of those that wait came, its number, and its place.
-    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
-    waiting: Vec<Record>,
-    /// Places that are free.
-    places: Vec<u32>,
-    free: Vec<Record>,
+    /// Those that wait, by their places.
+    waiting: Order,
+    pool: Pool,
+    /// How much those that wait take.
     room: usize,
     count: u64,
     last: i64,
     late: u64,
-    current: Record,
+    /// The place of the request that was returned last.
+    current: Option<u32>,
 }
 
 impl Requests {
@@ -165,26 +159,23 @@ impl Requests {
                 .filter(|it| !it.ended)
                 .map(|it| it.until)
                 .min();
-            if let Some(Reverse((at, _, place))) = self.heap.peek()
-                && (frontier.is_none_or(|until| *at <= until.saturating_sub(self.window))
+            if let Some((at, _, place)) = self.waiting.peek()
+                && (frontier.is_none_or(|until| at <= until.saturating_sub(self.window))
                     || self.room > ROOM)
             {
-                let place = *place;
-                self.heap.pop();
-                self.places.push(place);
-                let record = std::mem::take(&mut self.waiting[place as usize]);
-                self.room -= record.room();
-                let before = std::mem::replace(&mut self.current, record);
-                if self.free.len() < FREE {
-                    self.free.push(before);
+                self.waiting.pop();
+                if let Some(before) = self.current.replace(place) {
+                    self.pool.free(before);
                 }
-                if self.current.at < self.last {
+                let record = self.pool.get_mut(place);
+                self.room -= record.room();
+                if at < self.last {
                     // Its moment has passed: it comes now.
                     self.late += 1;
-                    self.current.at = self.last;
+                    record.at = self.last;
                 }
-                self.last = self.current.at;
-                return Some(&self.current);
+                self.last = record.at;
+                return Some(self.pool.get(place));
             }
             self.read(frontier?);
         }
@@ -192,7 +183,7 @@ impl Requests {
 
     /// The request that was returned last.
     pub(crate) fn current(&self) -> Option<&Record> {
-        (self.last > i64::MIN).then_some(&self.current)
+        self.current.map(|place| self.pool.get(place))
     }
 
     /// Reads a request of the log that is furthest behind.
@@ -204,24 +195,14 @@ impl Requests {
         let Some(reading) = behind else {
             return;
         };
-        let Some(record) = reading.log.next(&mut self.free) else {
+        let Some(place) = reading.log.next(&mut self.pool) else {
             reading.ended = true;
             return;
         };
+        let record = self.pool.get(place);
         reading.until = reading.until.max(record.stamp);
         self.room += record.room();
-        let at = record.at;
-        let place = match self.places.pop() {
-            Some(place) => {
-                self.waiting[place as usize] = record;
-                place
-            }
-            None => {
-                self.waiting.push(record);
-                u32::try_from(self.waiting.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
-        self.heap.push(Reverse((at, self.count, place)));
+        self.waiting.push((record.at, self.count, place));
         self.count += 1;
     }
 
@@ -263,7 +244,7 @@ impl Requests {
 impl std::fmt::Debug for Requests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Requests")
-            .field("waiting", &self.heap.len())
+            .field("waiting", &self.waiting.len())
             .finish_non_exhaustive()
     }
 }

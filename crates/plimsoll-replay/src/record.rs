@@ -101,10 +101,8 @@ impl Record {
 
     /// Forgets what it was.
     pub(crate) fn clear(&mut self) {
-        let (mut text, mut headers) = (
-            std::mem::take(&mut self.text),
-            std::mem::take(&mut self.headers),
-        );
+        let mut text = std::mem::take(&mut self.text);
+        let mut headers = std::mem::take(&mut self.headers);
         text.clear();
         // As much as most paths need, at once.
         text.reserve(64);

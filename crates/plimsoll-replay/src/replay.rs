@@ -15,6 +15,7 @@ use crate::record::Record;
 use crate::report::{Report, Shown};
 use crate::request::Replayed;
 use crate::series::Series;
+use crate::solo::Solos;
 use crate::suggest::{Candidates, Search};
 use crate::summary::{self, Done};
 use crate::tally::{LimitTally, RouteTally, Tally, Waits};
@@ -186,7 +187,7 @@ impl Replay {
             .transpose()?;
         let beside = beside(config, &limits);
         let alone = match beside.contains(&true) {
-            true => Some(world.limits(config)?),
+            true => Some(Solos::new(config, world.limits(config)?, &beside)),
             false => None,
         };
         let names = limits.names();
@@ -230,18 +231,36 @@ impl Replay {
                 let brief = Brief::of(record, number);
                 refused_then += u64::from(brief.was_refused());
                 let head = replayed.head();
+                // Whether it is not known what the limits were asked.
+                let mut unknown = false;
                 match limits.decide_request(&head, demand) {
-                    Some(decide) => world.follow(decide, Role::New, &brief, record, &mut tally),
+                    Some(mut decide) => match decide.now() {
+                        Some(decided) => {
+                            if let Some(alone) = &alone {
+                                unknown = !alone.ask(&decided, demand, |limit, permit| {
+                                    tally.alone(limit, permit.is_none());
+                                    if let Some(permit) = permit {
+                                        world.hold(permit, &brief);
+                                    }
+                                });
+                            }
+                            world.decided(decided, Role::New, &brief, record, &mut tally);
+                        }
+                        None => {
+                            unknown = true;
+                            world.wait(decide, Role::New, &brief, record, &mut tally);
+                        }
+                    },
                     None => {
                         without_route += 1;
                         tally.no_route(&brief, true);
                     }
                 }
-                if let Some(alone) = &alone {
-                    alone.decide_each(
+                if let Some(alone) = alone.as_ref().filter(|it| it.are_left(unknown)) {
+                    alone.engine().decide_each(
                         &head,
                         demand,
-                        |limit| beside[limit],
+                        |limit| alone.is_left(limit, unknown),
                         |limit, decide| {
                             world.follow(decide, Role::Alone(limit), &brief, record, &mut tally);
                         },

@@ -159,6 +159,9 @@ impl Tally {
     fn asked(&mut self, asked: &Asked<'_>, at: i64) {
         let limit = &mut self.limits[asked.limit];
         limit.asked += 1;
+        if asked.key.is_empty() && self.peaks.is_none() {
+            return;
+        }
         let key = hash(asked.key);
         if !asked.key.is_empty() {
             limit.keys.add(key);
@@ -172,6 +175,13 @@ impl Tally {
         let route = self.routes.get_mut(route?)?;
         route.requests += 1;
         Some(route)
+    }
+
+    /// A limit was asked as if it stood alone.
+    pub(crate) fn alone(&mut self, limit: usize, is_refused: bool) {
+        let (asked, refused) = &mut self.limits[limit].alone;
+        *asked += 1;
+        *refused += u64::from(is_refused);
     }
 
     /// Says to [flips](Flips) how a request was decided.
@@ -222,11 +232,7 @@ impl Sink for Tally {
         match (role, decided) {
             (Role::New, Ok(hold)) => self.admitted(of, what, hold, waited),
             (Role::New, Err(refusal)) => self.refused(of, what, refusal, waited),
-            (Role::Alone(limit), decided) => {
-                let (asked, refused) = &mut self.limits[limit].alone;
-                *asked += 1;
-                *refused += u64::from(is_refused(decided));
-            }
+            (Role::Alone(limit), decided) => self.alone(limit, is_refused(decided)),
             (Role::Old | Role::Candidate(_), _) => {}
         }
         match role {

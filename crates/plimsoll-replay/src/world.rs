@@ -1,6 +1,6 @@
 //! Decisions in virtual time: requests wait in queues, hold what they were granted until they end, and are charged then.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use plimsoll::{ManualClock, Moment, Outcome};
+use plimsoll::{ManualClock, Moment, Outcome, Permit};
 use plimsoll_ambient::{CpuReading, MemoryReading, Sampler};
 use plimsoll_config::{Config, ConfigError};
 use plimsoll_engine::{Decide, Hold, Limits, Refusal, Served};
@@ -78,7 +78,9 @@ pub(crate) struct World {
     clock: ManualClock,
     /// When the clock stood at its origin.
     base: i64,
-    running: BinaryHeap<Running>,
+    /// When what runs ends, its number, and its place in `held`.
+    running: BinaryHeap<Reverse<(Moment, u64, usize)>>,
+    held: Slab<Held>,
     waiting: Vec<Option<Waiting>>,
     free: Vec<usize>,
     woken: Woken,
@@ -87,11 +89,38 @@ pub(crate) struct World {
 
 type Woken = Arc<Mutex<Vec<usize>>>;
 
-struct Running {
-    end: Moment,
-    number: u64,
-    hold: Hold,
-    served: Served,
+/// What a request holds until it ends.
+enum Held {
+    /// Of a decision.
+    Hold(Hold, Served),
+    /// Of a limit that was asked alone.
+    Permit(Permit<'static>, Outcome),
+}
+
+/// Things by their places, which are used again.
+struct Slab<T> {
+    of: Vec<Option<T>>,
+    free: Vec<usize>,
+}
+
+impl<T> Slab<T> {
+    fn put(&mut self, it: T) -> usize {
+        match self.free.pop() {
+            Some(place) => {
+                self.of[place] = Some(it);
+                place
+            }
+            None => {
+                self.of.push(Some(it));
+                self.of.len() - 1
+            }
+        }
+    }
+
+    fn take(&mut self, place: usize) -> Option<T> {
+        self.free.push(place);
+        self.of[place].take()
+    }
 }
 
 struct Waiting {
@@ -132,6 +161,10 @@ impl World {
             clock: ManualClock::new(),
             base,
             running: BinaryHeap::new(),
+            held: Slab {
+                of: Vec::new(),
+                free: Vec::new(),
+            },
             waiting: Vec::new(),
             free: Vec::new(),
             woken: Woken::default(),
@@ -169,7 +202,9 @@ impl World {
         while let Some(next) = self.next().filter(|next| *next <= until) {
             self.happen(next, sink);
         }
-        self.clock.advance_to(until);
+        if self.clock.now() < until {
+            self.clock.advance_to(until);
+        }
     }
 
     /// Lets everything happen that still will.
@@ -180,7 +215,7 @@ impl World {
     }
 
     fn next(&self) -> Option<Moment> {
-        let ends = self.running.peek().map(|running| running.end);
+        let ends = self.running.peek().map(|Reverse((end, ..))| *end);
         // Alarms concern only those who wait.
         let waits = self.free.len() < self.waiting.len();
         let rings = waits.then(|| self.clock.next_alarm()).flatten();
@@ -189,13 +224,15 @@ impl World {
 
     fn happen(&mut self, now: Moment, sink: &mut impl Sink) {
         self.clock.advance_to(now);
-        while self
-            .running
-            .peek()
-            .is_some_and(|running| running.end <= now)
+        while let Some(Reverse((end, _, place))) = self.running.peek()
+            && *end <= now
         {
-            if let Some(ended) = self.running.pop() {
-                end(ended.hold, &ended.served);
+            let place = *place;
+            self.running.pop();
+            match self.held.take(place) {
+                Some(Held::Hold(hold, served)) => end_hold(hold, &served),
+                Some(Held::Permit(permit, outcome)) => permit.finish(outcome),
+                None => {}
             }
         }
         self.poll_woken(sink);
@@ -248,11 +285,35 @@ impl World {
         record: &Record,
         sink: &mut impl Sink,
     ) {
-        if let Some(decided) = decide.now() {
-            sink.decided(role, brief, &|| what(record), &decided, 0);
-            self.start(decided, brief);
-            return;
+        match decide.now() {
+            Some(decided) => self.decided(decided, role, brief, record, sink),
+            None => self.wait(decide, role, brief, record, sink),
         }
+    }
+
+    /// A request was decided at once.
+    #[inline]
+    pub(crate) fn decided(
+        &mut self,
+        decided: Result<Hold, Refusal>,
+        role: Role,
+        brief: &Brief,
+        record: &Record,
+        sink: &mut impl Sink,
+    ) {
+        sink.decided(role, brief, &|| what(record), &decided, 0);
+        self.start(decided, brief);
+    }
+
+    /// Waits for a decision.
+    pub(crate) fn wait(
+        &mut self,
+        decide: Decide,
+        role: Role,
+        brief: &Brief,
+        record: &Record,
+        sink: &mut impl Sink,
+    ) {
         let place = self.free.pop().unwrap_or(self.waiting.len());
         let flag = Flag {
             place,
@@ -283,26 +344,43 @@ impl World {
             return;
         }
         if brief.duration == 0 {
-            return end(hold, &brief.served);
+            return end_hold(hold, &brief.served);
         }
+        self.run(Held::Hold(hold, brief.served), brief);
+    }
+
+    /// Holds what a limit granted that was asked alone until the request ends.
+    pub(crate) fn hold(&mut self, permit: Permit<'_>, brief: &Brief) {
+        if !permit.gives_back() {
+            return;
+        }
+        let outcome = outcome(&brief.served);
+        if brief.duration == 0 {
+            return permit.finish(outcome);
+        }
+        self.run(Held::Permit(permit.into_owned(), outcome), brief);
+    }
+
+    fn run(&mut self, held: Held, brief: &Brief) {
         self.count += 1;
-        self.running.push(Running {
-            end: self.clock.now().plus(Duration::from_nanos(brief.duration)),
-            number: self.count,
-            hold,
-            served: brief.served,
-        });
+        let end = self.clock.now().plus(Duration::from_nanos(brief.duration));
+        let place = self.held.put(held);
+        self.running.push(Reverse((end, self.count, place)));
     }
 }
 
 /// A request has been served.
-fn end(mut hold: Hold, served: &Served) {
+fn end_hold(mut hold: Hold, served: &Served) {
     hold.settle_served(served);
-    hold.finish(match served.status {
+    hold.finish(outcome(served));
+}
+
+const fn outcome(served: &Served) -> Outcome {
+    match served.status {
         429 | 503 | 504 => Outcome::Overload,
         500.. => Outcome::Ignore,
         _ => Outcome::Success,
-    });
+    }
 }
 
 /// The method and the path of a record: what follows a `?` may be secret.
@@ -310,25 +388,4 @@ fn what(record: &Record) -> String {
     let path = record.target().split('?').next().unwrap_or_default();
     let path: String = path.chars().take(200).collect();
     format!("{} {path}", record.method())
-}
-
-impl PartialEq for Running {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Running {}
-
-impl PartialOrd for Running {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// The first to end is the greatest.
-impl Ord for Running {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.end, other.number).cmp(&(self.end, self.number))
-    }
 }

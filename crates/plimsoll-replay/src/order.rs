@@ -1,0 +1,163 @@
+//! Requests that wait to be put in order, by the moment at which they came.
+//!
+//! Lines are nearly in order already, so those that wait are kept in spans of time, and only the span whose turn it is, is put in
+//! order: as a heap, so that what comes too late for its span costs no more than in a heap of all.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// How long a span is, in nanoseconds.
+const SPAN: i64 = 1 << 24;
+
+/// How many spans are kept apart: more than a minute. What comes after them is one heap.
+const SPANS: usize = 1 << 13;
+
+/// How many entries an empty span has room for, and how many of them are kept.
+const FEW: usize = 64;
+
+/// When a request came, its number among all that were read, and its place.
+pub(crate) type Entry = (i64, u64, u32);
+
+#[derive(Default)]
+pub(crate) struct Order {
+    /// Those whose turn it is: before `until`.
+    next: BinaryHeap<Reverse<Entry>>,
+    until: i64,
+    /// One span after the other, from `until` on.
+    spans: VecDeque<Vec<Reverse<Entry>>>,
+    /// What comes after all spans.
+    far: BinaryHeap<Reverse<Entry>>,
+    /// Spans that are empty, to be used again.
+    empty: Vec<Vec<Reverse<Entry>>>,
+    waiting: usize,
+}
+
+impl Order {
+    pub(crate) const fn len(&self) -> usize {
+        self.waiting
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.waiting += 1;
+        if entry.0 < self.until {
+            self.next.push(Reverse(entry));
+            return;
+        }
+        match usize::try_from((entry.0 - self.until) / SPAN) {
+            Ok(index) if index < SPANS => {
+                while self.spans.len() <= index {
+                    self.spans.push_back(self.empty.pop().unwrap_or_default());
+                }
+                self.spans[index].push(Reverse(entry));
+            }
+            _ => self.far.push(Reverse(entry)),
+        }
+    }
+
+    /// The first of all.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<Entry> {
+        if self.next.is_empty() {
+            self.turn();
+        }
+        self.next.peek().map(|entry| entry.0)
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
+        let entry = self.peek()?;
+        self.next.pop();
+        self.waiting -= 1;
+        Some(entry)
+    }
+
+    /// The turn of the next span that has any.
+    fn turn(&mut self) {
+        while self.waiting > 0 && self.next.is_empty() {
+            match self.spans.pop_front() {
+                Some(span) => {
+                    self.until = self.until.saturating_add(SPAN);
+                    let empty = match span.is_empty() {
+                        true => span,
+                        false => std::mem::replace(&mut self.next, span.into()).into_vec(),
+                    };
+                    // What many at once took is not kept.
+                    if empty.capacity() <= FEW && self.empty.len() < FEW {
+                        self.empty.push(empty);
+                    }
+                }
+                None => {
+                    // Nothing is near: what is far is next.
+                    let Some(Reverse((at, ..))) = self.far.peek() else {
+                        return;
+                    };
+                    self.until = *at;
+                }
+            }
+            self.fetch();
+        }
+    }
+
+    /// Takes what was far and is near now.
+    fn fetch(&mut self) {
+        let near = self.until.saturating_add(SPAN << SPANS.ilog2());
+        while let Some(Reverse((at, ..))) = self.far.peek()
+            && (*at < near || *at == self.until)
+            && let Some(Reverse(entry)) = self.far.pop()
+        {
+            self.waiting -= 1;
+            self.push(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_heap() {
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) % below
+        };
+        for spread in [3, 1_000_000, 3_000_000_000, 500_000_000_000] {
+            let (mut order, mut heap) = (Order::default(), BinaryHeap::new());
+            let mut from = 1_794_744_000_000_000_000_i64;
+            for count in 0..20_000 {
+                // Days pass, and clocks are set back.
+                from += match random(500) {
+                    0 => 86_400_000_000_000,
+                    1 => -1_000_000_000,
+                    _ => i64::try_from(random(2_000_000)).expect("a small number"),
+                };
+                let at = from - i64::try_from(random(spread)).expect("a small number");
+                order.push((at, count, 0));
+                heap.push(Reverse((at, count, 0)));
+                while random(5) < 2 || heap.len() > 3000 {
+                    assert_eq!(order.peek(), heap.peek().map(|it| it.0));
+                    assert_eq!(order.pop(), heap.pop().map(|it| it.0));
+                }
+                assert_eq!(order.len(), heap.len());
+            }
+            while let Some(entry) = heap.pop() {
+                assert_eq!(order.pop(), Some(entry.0));
+            }
+            assert_eq!(order.pop(), None);
+        }
+        // The ends of time.
+        let mut order = Order::default();
+        for (count, at) in [i64::MAX, 0, i64::MIN, i64::MAX - 1]
+            .into_iter()
+            .enumerate()
+        {
+            order.push((at, count as u64, 0));
+        }
+        let all: Vec<i64> = std::iter::from_fn(|| order.pop()).map(|it| it.0).collect();
+        assert_eq!(all, [i64::MIN, 0, i64::MAX - 1, i64::MAX]);
+    }
+}

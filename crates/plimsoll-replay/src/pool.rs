@@ -1,0 +1,83 @@
+//! Records that are used again: they stay where they are, and a line that is read allocates nothing.
+
+use crate::record::Record;
+
+/// How much records that are free may keep for the lines that follow.
+const KEPT: usize = 16 << 20;
+
+/// Records by their places.
+#[derive(Default)]
+pub(crate) struct Pool {
+    records: Vec<Record>,
+    free: Vec<u32>,
+    /// What those that are free have room for.
+    kept: usize,
+}
+
+impl Pool {
+    /// The place of a record that is clear.
+    #[inline]
+    pub(crate) fn take(&mut self) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                let record = &mut self.records[place as usize];
+                self.kept -= record.room();
+                record.clear();
+                place
+            }
+            None => {
+                let mut record = Record::default();
+                record.clear();
+                self.records.push(record);
+                u32::try_from(self.records.len() - 1).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// A place that is not needed any more. What a long line took is not kept for long.
+    #[inline]
+    pub(crate) fn free(&mut self, place: u32) {
+        let record = &mut self.records[place as usize];
+        if self.kept + record.room() > KEPT {
+            *record = Record::default();
+        }
+        self.kept += record.room();
+        self.free.push(place);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> &Record {
+        &self.records[place as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Record {
+        &mut self.records[place as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_leave_little_behind() {
+        let mut pool = Pool::default();
+        for _ in 0..3 {
+            let places: Vec<u32> = (0..2000).map(|_| pool.take()).collect();
+            for place in &places {
+                pool.get_mut(*place).set_target(&"x".repeat(64 << 10));
+            }
+            places.into_iter().for_each(|place| pool.free(place));
+            assert!(
+                pool.kept <= KEPT + 2000 * size_of::<Record>(),
+                "{}",
+                pool.kept
+            );
+            assert_eq!((pool.records.len(), pool.free.len()), (2000, 2000));
+        }
+        // And what they were is forgotten.
+        let place = pool.take();
+        assert_eq!(pool.get(place).target(), "");
+    }
+}

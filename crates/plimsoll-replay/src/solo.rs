@@ -1,0 +1,123 @@
+//! What each limit would decide if it stood alone.
+//!
+//! Most limits have nothing but a number and keys. They are asked directly, with the key and the cost that the decision over all
+//! of them found already: resolving the request again would take longer than deciding. The others are asked by the engine.
+
+use std::sync::Arc;
+
+use plimsoll::{Demand, Limiter, Permit};
+use plimsoll_config::uses::CostSpec;
+use plimsoll_config::{Config, KeyedLimiter};
+use plimsoll_engine::{Asked, Hold, Limits, Refusal};
+
+use crate::described::{document, is_bare};
+
+/// Limits that are asked alone.
+pub(crate) struct Solos {
+    limits: Limits,
+    /// By position in the file: whether it is asked alone, and if so how.
+    of: Vec<Solo>,
+    /// Whether all of them are asked directly, or not at all.
+    direct: bool,
+}
+
+enum Solo {
+    /// It stands alone anyway.
+    Not,
+    /// By the engine.
+    Engine,
+    One(Arc<dyn Limiter>),
+    Keyed(KeyedLimiter),
+}
+
+impl Solos {
+    /// Of the limits that stand beside others. `limits` are their own, that nobody else asks.
+    pub(crate) fn new(config: &Config, limits: Limits, beside: &[bool]) -> Self {
+        let document = document(config);
+        // A route may say the priority of its requests, or charge the bytes of answers.
+        let plain = config.route_specs().iter();
+        let plain = plain.clone().all(|route| route.priority.is_none());
+        let charged = |name: &str| {
+            let mut routes = config.route_specs().iter();
+            routes.any(|route| {
+                let mut provided = route.limits.iter().flat_map(|it| config.provided(it));
+                route.bytes.as_deref() == Some(name) || provided.any(|(_, limit)| limit == name)
+            })
+        };
+        let simple = |name: &str| {
+            let bare = document.get("limits").and_then(|it| it.get(name));
+            let fixed = config.use_of(name).is_some_and(|it| {
+                matches!(it.cost, CostSpec::Fixed(_))
+                    && it.tiers.is_none()
+                    && it.overrides.is_empty()
+                    && it.priority.is_none()
+            });
+            plain && fixed && bare.is_some_and(is_bare) && !charged(name)
+        };
+        let solo = |(name, beside): (String, &bool)| {
+            let limiters = limits.limiters();
+            if !beside {
+                return Solo::Not;
+            }
+            if !simple(&name) {
+                return Solo::Engine;
+            }
+            match (limiters.keyed(&name), limiters.limiter(&name)) {
+                (Some(keyed), _) => Solo::Keyed(keyed),
+                (None, Some(one)) => Solo::One(Arc::clone(one.shared())),
+                (None, None) => Solo::Engine,
+            }
+        };
+        let of: Vec<Solo> = limits.names().into_iter().zip(beside).map(solo).collect();
+        Self {
+            direct: of.iter().all(|solo| !matches!(solo, Solo::Engine)),
+            limits,
+            of,
+        }
+    }
+
+    /// The limits that the engine asks.
+    pub(crate) const fn engine(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether the engine has to ask this one: all of them, if the decision over all waits and it is not known what it asks.
+    pub(crate) fn is_left(&self, limit: usize, all: bool) -> bool {
+        match self.of[limit] {
+            Solo::Not => false,
+            Solo::Engine => true,
+            Solo::One(_) | Solo::Keyed(_) => all,
+        }
+    }
+
+    /// Whether there are any for the engine.
+    pub(crate) const fn are_left(&self, all: bool) -> bool {
+        all || !self.direct
+    }
+
+    /// Asks directly what a decision asked: the limit, and its permit or that it refuses. False if the decision does not tell what
+    /// was asked.
+    pub(crate) fn ask(
+        &self,
+        decided: &Result<Hold, Refusal>,
+        like: Demand,
+        mut told: impl FnMut(usize, Option<Permit<'_>>),
+    ) -> bool {
+        let mut each = |asked: Asked<'_>| {
+            let demand = like.cost(asked.cost).at_once();
+            let permit = match &self.of[asked.limit] {
+                Solo::Not | Solo::Engine => return,
+                Solo::One(limiter) => limiter.try_acquire(demand),
+                Solo::Keyed(limiter) => limiter.try_acquire(asked.key, demand),
+            };
+            told(asked.limit, permit.ok());
+        };
+        match decided {
+            Ok(hold) => hold.asked().for_each(each),
+            // It was refused before all were asked.
+            Err(refusal) if refusal.binding().is_none() => return false,
+            Err(refusal) => refusal.asked().for_each(&mut each),
+        }
+        true
+    }
+}
