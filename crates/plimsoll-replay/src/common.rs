@@ -1,6 +1,6 @@
 //! Lines of text: the common and combined formats with what servers append to them, and that of Envoy.
 
-use crate::record::{Record, Why};
+use crate::record::{self, Record, Why};
 use crate::time::{self, DurationUnit, Stamp};
 
 /// Reads lines of the common and the combined format.
@@ -94,7 +94,10 @@ impl Common {
     /// A number with a point is nginx' `$request_time`, and one with `ms` that of Traefik. Whole numbers may be anything, unless it
     /// is said what they are.
     fn duration(&self, text: &str) -> Option<u64> {
-        let (name, value) = text.split_once('=').unwrap_or(("", text));
+        let (name, value) = match text.as_bytes().first() {
+            Some(b'0'..=b'9') => ("", text),
+            _ => text.split_once('=').unwrap_or(("", text)),
+        };
         let value = value.trim_matches('"');
         let named = ["rt", "request_time", "duration"].contains(&name);
         let is = named
@@ -107,7 +110,7 @@ impl Common {
 
 /// What stands before the moment: `CLIENT IDENT USER`, or with the host before it.
 fn who(text: &str, to: &mut Record) {
-    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (first, rest) = record::words(text).unwrap_or((text, ""));
     to.set_client(first);
     if to.client.is_none() {
         let second = rest.split(' ').next().unwrap_or_default();
@@ -121,7 +124,7 @@ fn who(text: &str, to: &mut Record) {
 /// Whether it is a list of addresses.
 fn is_forwarded(text: &str) -> bool {
     let first = text.split(',').next().unwrap_or_default().trim();
-    crate::record::address(first).is_some()
+    record::address(first).is_some()
 }
 
 /// Envoy's default: `[START] "REQUEST" STATUS FLAGS RECEIVED SENT MILLIS UPSTREAM "FORWARDED" "AGENT" "ID" "HOST" "UPSTREAM"`.
@@ -190,8 +193,14 @@ pub(crate) fn times(line: &str, to: &mut Record) -> Result<(), Why> {
 }
 
 pub(crate) fn number(text: &str) -> Option<u64> {
-    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    all.then(|| text.parse().ok()).flatten()
+    if text.is_empty() {
+        return None;
+    }
+    text.bytes().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let number = number.checked_mul(10)?.checked_add(digit.into())?;
+        (digit < 10).then_some(number)
+    })
 }
 
 /// The rest of a line, part by part.
@@ -206,7 +215,8 @@ impl<'a> Iterator for Rest<'a> {
     type Item = Part<'a>;
 
     fn next(&mut self) -> Option<Part<'a>> {
-        let text = self.0.trim_start_matches(' ');
+        let spaces = self.0.bytes().take_while(|byte| *byte == b' ').count();
+        let text = &self.0[spaces..];
         let Some(inner) = text.strip_prefix('"') else {
             if text.is_empty() {
                 return None;

@@ -5,6 +5,7 @@ use crate::csv::Columns;
 use crate::json;
 use crate::record::{Record, Why};
 use crate::time::DurationUnit;
+use crate::wanted::Wanted;
 
 /// How the lines of a log are written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,12 +59,12 @@ impl std::fmt::Display for LogFormat {
 }
 
 /// What is known of how a log is written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     pub(crate) format: Option<LogFormat>,
     pub(crate) unit: Option<DurationUnit>,
-    /// Whether nobody asks for the referer and the agent.
-    pub(crate) unnamed: bool,
+    /// Which header fields anybody asks for.
+    pub(crate) wanted: Wanted,
 }
 
 /// Reads the lines of one log.
@@ -71,6 +72,7 @@ pub(crate) struct Hints {
 pub(crate) struct Parser {
     pub(crate) format: LogFormat,
     unit: Option<DurationUnit>,
+    wanted: Wanted,
     common: Common,
     columns: Option<Columns>,
 }
@@ -83,12 +85,15 @@ pub(crate) enum Parsed {
 }
 
 impl Parser {
-    pub(crate) fn new(format: LogFormat, hints: Hints) -> Self {
+    pub(crate) fn new(format: LogFormat, hints: &Hints) -> Self {
         let unit = hints.unit;
+        let mut wanted = hints.wanted.clone();
+        let named = wanted.header("referer") || wanted.header("user-agent");
         Self {
             format,
             unit,
-            common: Common::new(unit, !hints.unnamed),
+            wanted,
+            common: Common::new(unit, named),
             columns: None,
         }
     }
@@ -96,7 +101,7 @@ impl Parser {
     /// The format of a log that begins with these lines: the one that most of them can be read in. `None` if none of them can.
     pub(crate) fn detect<'l>(
         lines: &(impl Iterator<Item = &'l str> + Clone),
-        hints: Hints,
+        hints: &Hints,
     ) -> Option<Self> {
         let tried = LogFormat::ALL.into_iter().map(|format| {
             let mut parser = Self::new(format, hints);
@@ -119,7 +124,7 @@ impl Parser {
         }
         let read = match self.format {
             LogFormat::Combined => self.common.read(line, to),
-            LogFormat::Json => json::read(line, self.unit, to),
+            LogFormat::Json => json::read(line, self.unit, &mut self.wanted, to),
             LogFormat::Envoy => common::envoy(line, to),
             LogFormat::Times => common::times(line, to),
             LogFormat::Csv => match &self.columns {

@@ -20,13 +20,16 @@ mod record;
 mod replay;
 mod report;
 mod request;
+mod scan;
 mod series;
 mod solo;
+mod state;
 mod suggest;
 mod summary;
 mod tally;
 mod text;
 mod time;
+mod wanted;
 mod words;
 mod world;
 

@@ -151,7 +151,7 @@ impl Log {
     pub(crate) fn open(
         path: &Path,
         file: u32,
-        hints: Hints,
+        hints: &Hints,
         passed: &Arc<AtomicU64>,
     ) -> Result<Self, LogError> {
         let failed = |error| LogError::Open {

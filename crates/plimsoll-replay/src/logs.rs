@@ -14,6 +14,7 @@ use crate::order::Order;
 use crate::pool::Pool;
 use crate::record::Record;
 use crate::time::DurationUnit;
+use crate::wanted::Wanted;
 
 /// How much requests that wait may take.
 const ROOM: usize = 64 << 20;
@@ -67,10 +68,10 @@ impl Logs {
         self
     }
 
-    /// Does not read referers and agents.
+    /// Reads no more header fields than these.
     #[must_use]
-    pub(crate) const fn unnamed(mut self, unnamed: bool) -> Self {
-        self.hints.unnamed = unnamed;
+    pub(crate) fn wanted(mut self, wanted: Wanted) -> Self {
+        self.hints.wanted = wanted;
         self
     }
 
@@ -101,7 +102,7 @@ impl Logs {
         for (index, path) in self.files.iter().enumerate() {
             let file = u32::try_from(index).unwrap_or(u32::MAX);
             logs.push(Reading {
-                log: Log::open(path, file, self.hints, &passed)?,
+                log: Log::open(path, file, &self.hints, &passed)?,
                 until: i64::MIN,
                 ended: false,
             });

@@ -152,7 +152,7 @@ impl Record {
     /// `GET /path HTTP/1.1`.
     pub(crate) fn set_request(&mut self, request: &str) -> Result<(), Why> {
         const WHY: Why = "its request is not a method, a path and a version";
-        let (method, rest) = request.split_once(' ').ok_or(WHY)?;
+        let (method, rest) = words(request).ok_or(WHY)?;
         // A version follows the last space, if there is one.
         let target = match memchr::memrchr(b' ', rest.as_bytes()) {
             Some(at) if rest[at + 1..].starts_with("HTTP/") => &rest[..at],
@@ -165,8 +165,11 @@ impl Record {
         if !known || target.is_empty() || memchr::memchr(b' ', target.as_bytes()).is_some() {
             return Err(WHY);
         }
-        self.set_method(method);
-        self.set_target(target);
+        // Both are put there at once, as they stand.
+        let Span(start, _) = self.add(&request[..method.len() + 1 + target.len()]);
+        let at = |length: usize| start.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+        self.method = Span(start, at(method.len()));
+        self.target = Span(at(method.len() + 1), at(method.len() + 1 + target.len()));
         Ok(())
     }
 
@@ -194,6 +197,12 @@ impl Record {
         };
         Ok(())
     }
+}
+
+/// The first word, and what follows the space behind it.
+pub(crate) fn words(text: &str) -> Option<(&str, &str)> {
+    let at = memchr::memchr(b' ', text.as_bytes())?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 /// An address, with a port or without.

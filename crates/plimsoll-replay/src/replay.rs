@@ -1,6 +1,5 @@
 //! Replays logs under the limits of a file.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use plimsoll::Demand;
@@ -15,10 +14,11 @@ use crate::record::Record;
 use crate::report::{Report, Shown};
 use crate::request::Replayed;
 use crate::series::Series;
-use crate::solo::Solos;
+use crate::solo::{Solos, beside};
 use crate::suggest::{Candidates, Search};
 use crate::summary::{self, Done};
 use crate::tally::{LimitTally, RouteTally, Tally, Waits};
+use crate::wanted::Wanted;
 use crate::world::{Brief, Role, World};
 
 /// Logs to be replayed under the limits of a configuration.
@@ -149,14 +149,11 @@ impl Replay {
 
     /// The logs, with no more of them than these configurations look at.
     fn logs(&self, config: &Config, old: Option<&Config>) -> Logs {
-        let named = |config: &Config| {
-            let text = config.to_string().to_ascii_lowercase();
-            ["user-agent", "referer"]
-                .iter()
-                .any(|name| text.contains(name))
-        };
-        let unnamed = !named(config) && !old.is_some_and(named);
-        self.logs.clone().unnamed(unnamed)
+        let configs = std::iter::once(config).chain(old);
+        let text: String = configs
+            .map(|config| config.to_string().to_ascii_lowercase())
+            .collect();
+        self.logs.clone().wanted(Wanted::by(text.into()))
     }
 
     fn demand(&self) -> Demand {
@@ -375,34 +372,4 @@ fn each(requests: &mut Requests, watch: &mut dyn FnMut(u64), mut with: impl FnMu
         }
     }
     watch(requests.bytes_read());
-}
-
-/// Which limits are asked together with others anywhere.
-fn beside(config: &Config, limits: &Limits) -> Vec<bool> {
-    let numbers: HashMap<String, usize> = limits
-        .names()
-        .into_iter()
-        .enumerate()
-        .map(|(at, name)| (name, at))
-        .collect();
-    let mut beside = vec![false; numbers.len()];
-    for route in config.route_specs() {
-        let named = route.limits.iter().chain(&route.bytes);
-        let named: Vec<&String> = named.collect();
-        let several = named.len() > 1;
-        let provided = named
-            .iter()
-            .flat_map(|name| config.provided(name).map(|(_, limit)| limit));
-        for name in named
-            .iter()
-            .map(|name| name.as_str())
-            .filter(|_| several)
-            .chain(provided)
-        {
-            if let Some(number) = numbers.get(name) {
-                beside[*number] = true;
-            }
-        }
-    }
-    beside
 }

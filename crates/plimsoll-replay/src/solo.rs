@@ -3,6 +3,7 @@
 //! Most limits have nothing but a number and keys. They are asked directly, with the key and the cost that the decision over all
 //! of them found already: resolving the request again would take longer than deciding. The others are asked by the engine.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use plimsoll::{Demand, Limiter, Permit};
@@ -120,4 +121,34 @@ impl Solos {
         }
         true
     }
+}
+
+/// Which limits are asked together with others anywhere.
+pub(crate) fn beside(config: &Config, limits: &Limits) -> Vec<bool> {
+    let numbers: HashMap<String, usize> = limits
+        .names()
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| (name, at))
+        .collect();
+    let mut beside = vec![false; numbers.len()];
+    for route in config.route_specs() {
+        let named = route.limits.iter().chain(&route.bytes);
+        let named: Vec<&String> = named.collect();
+        let several = named.len() > 1;
+        let provided = named
+            .iter()
+            .flat_map(|name| config.provided(name).map(|(_, limit)| limit));
+        for name in named
+            .iter()
+            .map(|name| name.as_str())
+            .filter(|_| several)
+            .chain(provided)
+        {
+            if let Some(number) = numbers.get(name) {
+                beside[*number] = true;
+            }
+        }
+    }
+    beside
 }

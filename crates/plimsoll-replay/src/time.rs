@@ -169,15 +169,14 @@ fn fraction(text: &[u8]) -> Option<(Option<i64>, &[u8])> {
 
 /// The nanoseconds of the digits behind a point; more than nine are cut off.
 fn nanos_of_fraction(text: &[u8]) -> Option<i64> {
-    if text.is_empty() {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let mut sum = 0;
-    for at in 0..9 {
-        let digit = text.get(at).map_or(Some(0), |byte| digits(&[*byte]))?;
-        sum = sum * 10 + digit;
-    }
-    text.iter().all(u8::is_ascii_digit).then_some(sum)
+    let nine = &text[..text.len().min(9)];
+    let sum = nine
+        .iter()
+        .fold(0, |sum, byte| sum * 10 + i64::from(byte - b'0'));
+    Some((nine.len()..9).fold(sum, |sum, _| sum * 10))
 }
 
 /// Seconds since the epoch, with a fraction or not: `1795089601.250`. Longer numbers are milliseconds, microseconds or

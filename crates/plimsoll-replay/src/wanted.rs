@@ -1,0 +1,43 @@
+//! Which header fields of a log anybody asks for.
+
+use std::sync::Arc;
+
+/// How many names are known at once.
+const NAMES: usize = 256;
+
+/// What may be left out, because no limit looks at it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// The configurations in lower case; `None` if everything is wanted.
+    by: Option<Arc<str>>,
+    /// Names of header fields as the log writes them, and whether they are wanted.
+    names: Vec<(String, bool)>,
+}
+
+impl Wanted {
+    /// What these configurations, in lower case, may look at.
+    pub(crate) const fn by(configs: Arc<str>) -> Self {
+        Self {
+            by: Some(configs),
+            names: Vec::new(),
+        }
+    }
+
+    /// Whether a header field of this name may be looked at.
+    pub(crate) fn header(&mut self, name: &str) -> bool {
+        let Some(by) = &self.by else {
+            return true;
+        };
+        if let Some((_, wanted)) = self.names.iter().find(|(known, _)| known == name) {
+            return *wanted;
+        }
+        if self.names.len() >= NAMES {
+            self.names.clear();
+        }
+        let lower = name.to_ascii_lowercase();
+        let wanted =
+            ["x-forwarded-for", "forwarded"].contains(&&*lower) || by.contains(lower.as_str());
+        self.names.push((name.to_owned(), wanted));
+        wanted
+    }
+}
