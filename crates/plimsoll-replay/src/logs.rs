@@ -160,7 +160,8 @@ impl Requests {
                 .filter(|it| !it.ended)
                 .map(|it| it.until)
                 .min();
-            if let Some((at, _, place)) = self.waiting.peek()
+            let first = self.waiting.peek(|turn| self.pool.fetch(turn));
+            if let Some((at, _, place)) = first
                 && (frontier.is_none_or(|until| at <= until.saturating_sub(self.window))
                     || self.room > ROOM)
             {

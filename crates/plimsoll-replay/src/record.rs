@@ -114,6 +114,24 @@ impl Record {
         };
     }
 
+    /// Something of all parts of it.
+    pub(crate) fn look(&self) -> u64 {
+        let first = u64::from(self.method.0) + u64::from(self.host.1) + u64::from(self.file);
+        first
+            .wrapping_add(self.line)
+            .wrapping_add(self.duration.unwrap_or(0))
+            .wrapping_add(self.sent.unwrap_or(0))
+            .wrapping_add(self.at.unsigned_abs())
+            .wrapping_add(self.headers.len() as u64)
+    }
+
+    /// Something of its text.
+    pub(crate) fn look_at_text(&self) -> u64 {
+        let bytes = self.text.as_bytes();
+        let last = bytes.last().copied().unwrap_or(0);
+        u64::from(last) + u64::from(bytes.first().copied().unwrap_or(0))
+    }
+
     /// How many bytes it has room for.
     pub(crate) fn room(&self) -> usize {
         self.text.capacity()

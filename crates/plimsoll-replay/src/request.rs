@@ -17,6 +17,7 @@ const NAMES: usize = 256;
 /// A request that is one record after the other.
 pub(crate) struct Replayed {
     request: Request<()>,
+    uris: Uris,
     /// The names of header fields in logs, and whether a limit may look at them.
     names: Vec<(String, Option<HeaderName>)>,
     /// The configurations in lower case.
@@ -35,6 +36,7 @@ impl Replayed {
             .collect();
         Self {
             request,
+            uris: Uris::new(),
             names: Vec::new(),
             host: config.contains("host"),
             length: config.contains("bytes") || config.contains("length"),
@@ -44,8 +46,7 @@ impl Replayed {
 
     /// Becomes this record. False if its target is none.
     pub(crate) fn set(&mut self, record: &Record) -> bool {
-        let target = record.target();
-        let Ok(uri) = target.parse::<Uri>().or_else(|_| escaped(target).parse()) else {
+        let Some(uri) = self.uris.of(record.target()) else {
             return false;
         };
         *self.request.uri_mut() = uri;
@@ -104,6 +105,43 @@ impl Replayed {
     pub(crate) fn head(&self) -> Head<'_> {
         Head::of(&self.request)
     }
+}
+
+/// Targets that came lately: most come often, and to read one takes longer than to look whether it is known.
+struct Uris(Vec<(String, Uri)>);
+
+/// How many targets are known, and how long they may be.
+const KNOWN: usize = 1 << 10;
+const LONG: usize = 256;
+
+impl Uris {
+    fn new() -> Self {
+        Self(vec![(String::new(), Uri::default()); KNOWN])
+    }
+
+    /// The target, if it is one.
+    fn of(&mut self, target: &str) -> Option<Uri> {
+        if target.is_empty() || target.len() > LONG {
+            return read(target);
+        }
+        let hash = target.as_bytes().chunks(8).fold(0_u64, |hash, chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        });
+        let slot = usize::try_from(hash >> 54).unwrap_or(0);
+        let (known, uri) = &mut self.0[slot];
+        if known != target {
+            *uri = read(target)?;
+            known.clear();
+            known.push_str(target);
+        }
+        Some(uri.clone())
+    }
+}
+
+fn read(target: &str) -> Option<Uri> {
+    target.parse().or_else(|_| escaped(target).parse()).ok()
 }
 
 /// A target with what cannot stand there percent-encoded: logs escape in ways of their own.

@@ -10,6 +10,9 @@ use crate::state::{Level, State, Want};
 /// How deep objects and lists may be nested.
 const DEEPEST: u32 = 16;
 
+/// Up to so many letters of a string are looked at one by one.
+const SHORT: usize = 16;
+
 /// What is left of a line.
 pub(crate) struct Scan<'l> {
     text: &'l str,
@@ -98,7 +101,13 @@ impl<'l> Scan<'l> {
         let (start, bytes) = (self.at, self.text.as_bytes());
         let mut plain = true;
         loop {
-            self.at += memchr::memchr2(b'"', b'\\', &bytes[self.at..])?;
+            // Most are short: to call for help takes longer.
+            let rest = &bytes[self.at..];
+            let mut near = rest.iter().take(SHORT);
+            self.at += match near.position(|byte| matches!(byte, b'"' | b'\\')) {
+                Some(at) => at,
+                None => memchr::memchr2(b'"', b'\\', rest)?,
+            };
             if bytes[self.at] == b'"' {
                 self.at += 1;
                 return Some((&self.text[start..self.at - 1], plain));

@@ -253,20 +253,21 @@ impl DurationUnit {
 /// Nanoseconds of a duration: `0.123`, `12ms`, `1.5`; `unit` is that of a number without one. At most a day is believed.
 pub(crate) fn duration(text: &[u8], unit: DurationUnit) -> Option<u64> {
     let text = text.trim_ascii();
-    let end = text
-        .iter()
-        .position(|byte| !byte.is_ascii_digit() && *byte != b'.');
-    let (number, name) = text.split_at(end.unwrap_or(text.len()));
-    let unit = match std::str::from_utf8(name).ok()? {
-        "" => unit,
-        name => DurationUnit::named(name)?,
+    let digits_of = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, rest) = text.split_at(digits_of(text));
+    let (fraction, name) = match rest.split_first() {
+        Some((b'.', rest)) => {
+            let (fraction, name) = rest.split_at(digits_of(rest));
+            (nanos_of_fraction(fraction)?, name)
+        }
+        _ => (0, rest),
     };
-    let point = memchr::memchr(b'.', number).unwrap_or(number.len());
-    let whole = digits(&number[..point])?.checked_mul(unit.nanos())?;
-    let fraction = match number.get(point + 1..) {
-        Some(fraction) => nanos_of_fraction(fraction)? / (SECOND / unit.nanos()),
-        None => 0,
+    let unit = match name {
+        b"" => unit,
+        name => DurationUnit::named(std::str::from_utf8(name).ok()?)?,
     };
+    let whole = digits(number)?.checked_mul(unit.nanos())?;
+    let fraction = fraction / (SECOND / unit.nanos());
     let nanos = u64::try_from(whole.checked_add(fraction)?).ok()?;
     (nanos <= 86_400 * 1_000_000_000).then_some(nanos)
 }
