@@ -110,7 +110,10 @@ impl Parser {
                 record.clear();
                 matches!(parser.parse(line, &mut record), Ok(Parsed::Request))
             };
-            (lines.clone().filter(reads).count(), format)
+            let count = lines.clone().filter(reads).count();
+            // Anything may begin with a digit: of a list of moments most lines are some.
+            let is = format != LogFormat::Times || count * 2 >= lines.clone().count();
+            (if is { count } else { 0 }, format)
         });
         // Of equal ones the first.
         let best = tried.rev().max_by_key(|(count, _)| *count)?;

@@ -101,10 +101,10 @@ impl Lines {
     ///
     /// If nothing can be read.
     pub(crate) fn first(&mut self) -> io::Result<&[u8]> {
-        while !self.ended && self.end < LONGEST {
+        while !self.ended && self.end - self.start < LONGEST {
             self.fill();
         }
-        if self.end == 0
+        if self.end == self.start
             && let Some(error) = self.failed.take()
         {
             return Err(error);

@@ -18,6 +18,9 @@ use crate::time::SECOND;
 /// How many lines that cannot be read are shown.
 const EXAMPLES: usize = 3;
 
+/// After so many lines without a request a file is no log.
+const LOOKED_AT: u64 = 100_000;
+
 /// How many requests of one second are spread over it together.
 const GROUP: usize = 1 << 16;
 
@@ -132,7 +135,6 @@ impl std::fmt::Display for BadLine {
 
 /// Reads one log.
 pub(crate) struct Log {
-    name: String,
     file: u32,
     lines: Lines,
     parser: Option<Parser>,
@@ -158,7 +160,7 @@ impl Log {
             file: path.to_owned(),
             error,
         };
-        let mut lines = Lines::new(open(path, passed).map_err(failed)?);
+        let lines = Lines::new(open(path, passed).map_err(failed)?);
         let name = match path == Path::new("-") {
             true => "standard input".to_owned(),
             false => path
@@ -167,25 +169,10 @@ impl Log {
                 .to_string_lossy()
                 .into_owned(),
         };
-        // A packed file may be broken from its start: what can be read of it is.
-        let first = String::from_utf8_lossy(lines.first().map_err(failed)?);
-        let parser = match hints.format {
-            Some(format) => Some(Parser::new(format, hints)),
-            None if first.trim().is_empty() => None,
-            None => match Parser::detect(&first.lines().take(50), hints) {
-                Some(parser) => Some(parser),
-                None => {
-                    return Err(LogError::NotALog {
-                        file: path.to_owned(),
-                        begins: begins(first.trim_start()),
-                    });
-                }
-            },
-        };
-        Ok(Self {
+        let mut log = Self {
             seen: LogSummary {
-                file: name.clone(),
-                format: parser.as_ref().map(|parser| parser.format.as_str()),
+                file: name,
+                format: None,
                 lines: 0,
                 requests: 0,
                 bad: 0,
@@ -193,16 +180,62 @@ impl Log {
                 whole_seconds: 0,
                 cut_short: None,
             },
-            name,
             file,
             lines,
-            parser,
+            parser: hints.format.map(|format| Parser::new(format, hints)),
             group: VecDeque::new(),
             spread: 0,
             from: 0,
             ended: false,
             bad: Vec::new(),
-        })
+        };
+        if log.parser.is_none() {
+            log.detect(path, hints)?;
+        }
+        log.seen.format = log.parser.as_ref().map(|parser| parser.format.as_str());
+        Ok(log)
+    }
+
+    /// Finds the format out by the lines of the beginning. Those that stand before the first request, and cannot be read in any, are
+    /// bad lines like others.
+    fn detect(&mut self, path: &Path, hints: &Hints) -> Result<(), LogError> {
+        let mut begin = None;
+        loop {
+            // A packed file may be broken from its start: what can be read of it is.
+            let first = self.lines.first().map_err(|error| LogError::Open {
+                file: path.to_owned(),
+                error,
+            })?;
+            let first = String::from_utf8_lossy(first);
+            self.parser = Parser::detect(&first.lines(), hints);
+            if self.parser.is_some() {
+                return Ok(());
+            }
+            let count = first.lines().count();
+            let begin = begin.get_or_insert_with(|| begins(first.trim_start()));
+            if count == 0 || self.seen.lines > LOOKED_AT {
+                return match self.seen.bad == 0 && begin.is_empty() {
+                    true => Ok(()),
+                    false => Err(LogError::NotALog {
+                        file: path.to_owned(),
+                        begins: std::mem::take(begin),
+                    }),
+                };
+            }
+            for _ in 0..count {
+                let text = match self.lines.next() {
+                    Line::End | Line::Failed(_) => break,
+                    Line::TooLong => Cow::Borrowed(""),
+                    Line::Text(text) if text.trim_ascii().is_empty() || text.starts_with(b"#") => {
+                        self.seen.lines += 1;
+                        continue;
+                    }
+                    Line::Text(text) => String::from_utf8_lossy(text),
+                };
+                let why = "it is in no known format";
+                note_bad((&mut self.seen, &mut self.bad), why, &text);
+            }
+        }
     }
 
     /// The place of the next request.
@@ -314,17 +347,22 @@ impl Log {
                     }
                 }
             };
-            self.seen.lines += 1;
-            self.seen.bad += 1;
-            if self.bad.len() < EXAMPLES {
-                self.bad.push(BadLine {
-                    file: self.name.clone(),
-                    line: self.seen.lines,
-                    why: why.to_owned(),
-                    begins: begins(&begin),
-                });
-            }
+            note_bad((&mut self.seen, &mut self.bad), why, &begin);
         }
+    }
+}
+
+/// Counts a line that cannot be read, and keeps the first ones.
+fn note_bad((seen, bad): (&mut LogSummary, &mut Vec<BadLine>), why: &str, text: &str) {
+    seen.lines += 1;
+    seen.bad += 1;
+    if bad.len() < EXAMPLES {
+        bad.push(BadLine {
+            file: seen.file.clone(),
+            line: seen.lines,
+            why: why.to_owned(),
+            begins: begins(text),
+        });
     }
 }
 

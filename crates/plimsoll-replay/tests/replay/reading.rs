@@ -200,3 +200,75 @@ fn what_is_no_log_is_refused_with_a_remedy_and_what_is_empty_is_said() {
         .expect_err("a directory");
     assert!(error.to_string().contains("it is a directory"), "{error}");
 }
+
+#[test]
+fn a_log_may_begin_with_anything() {
+    let good = "192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    // What a server says when it starts; a line without an end in sight; bytes.
+    for (test, before, lines) in [
+        (
+            "notices",
+            "[notice] a worker has started\n".repeat(5000),
+            5000,
+        ),
+        ("long", "x".repeat(1 << 20) + "\n", 1),
+        ("bytes", "\u{0}\u{1}\u{fffd}\n".repeat(3), 3),
+    ] {
+        let dir = Dir::new(test);
+        let mut requests = dir.log(before + &good.repeat(2)).open().expect("a log");
+        assert_eq!(paths(&mut requests), ["/", "/"], "{test}");
+        let seen = requests.summaries().remove(0);
+        assert_eq!(
+            (seen.format, seen.bad, seen.lines),
+            (Some("combined"), lines, lines + 2),
+            "{test}"
+        );
+        assert_eq!(requests.bad_lines()[0].line, 1, "{test}");
+    }
+    // Lines that begin with a digit by chance make no log.
+    let dir = Dir::new("chance");
+    let text = "\u{7}x\u{fffd}\n".repeat(50) + "7 y\n" + &"zz\n".repeat(50);
+    assert!(matches!(
+        dir.log(text).open(),
+        Err(LogError::NotALog { .. })
+    ));
+    let dir = Dir::new("blank");
+    let mut requests = dir.log("  \n\n \n").open().expect("nothing is a log too");
+    assert_eq!(paths(&mut requests), [""; 0]);
+}
+
+#[test]
+fn a_million_keys_and_long_ones_take_no_more_room_than_a_few() {
+    // Each client comes once, and sends a header field as long as it may be.
+    let dir = Dir::new("keys");
+    let text: String = (0..30_000)
+        .map(|it| {
+            let line = line(
+                &format!("10.{}.{}.{}", it >> 16, it >> 8 & 255, it & 255),
+                it,
+                "/",
+                200,
+                0,
+            );
+            let name = format!(
+                "\"X-User\":[\"{it}{}\"]",
+                "u".repeat(if it % 100 == 0 { 30_000 } else { 3 })
+            );
+            line.replace("\"headers\":{", &format!("\"headers\":{{{name}"))
+        })
+        .collect();
+    let limits = "limits: { user: { rate: 1/d, key: header:x-user, max_keys: 1000 } }\nroutes: [{ match: /**, limits: [user] }]";
+    let report = crate::support::replay(limits, dir.log(text));
+    // What does not fit is refused as in production, and counted.
+    assert_eq!((report.requests, report.limits[0].asked), (30_000, 30_000));
+    assert_eq!(
+        report.limits[0].reasons.keys().copied().collect::<Vec<_>>(),
+        ["keys_full"]
+    );
+    assert!(
+        report.limits[0].keys.abs_diff(30_000) < 3000,
+        "{}",
+        report.limits[0].keys
+    );
+    assert!(report.json().len() < 100_000);
+}
