@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::described::{document, words};
 use crate::flips::Side;
+use crate::log::LogSummary;
 use crate::logs::Requests;
 use crate::report::{
     AgainstReport, FirstRefusal, FlipReport, KeyReport, LimitReport, Report, RouteReport,
@@ -17,6 +18,7 @@ use crate::report::{
 use crate::suggest::Search;
 use crate::tally::{First, LimitTally, Tally};
 use crate::time::{SECOND, timestamp};
+use crate::words::many;
 
 /// What a replay left.
 pub(crate) struct Done {
@@ -182,11 +184,9 @@ fn without_key(config: &Config, done: &Done) -> Vec<u64> {
             }
         }
     }
-    let asked = done.tally.limits.iter().map(|limit| limit.asked);
-    expected
-        .into_iter()
-        .zip(asked)
-        .map(|(expected, asked)| expected.saturating_sub(asked))
+    let asked = expected.into_iter().zip(&done.tally.limits);
+    asked
+        .map(|(expected, limit)| expected.saturating_sub(limit.asked))
         .collect()
 }
 
@@ -225,10 +225,9 @@ fn against_report(
             };
         let key = |top: TopKey| {
             let (limit, key) = top.key.split_once('\0').unwrap_or(("", &top.key));
-            let key = if shown.reveal {
-                key.to_owned()
-            } else {
-                mask(key)
+            let key = match shown.reveal {
+                true => key.to_owned(),
+                false => mask(key),
             };
             KeyReport {
                 limit: limit.to_owned(),
@@ -292,7 +291,7 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
         notes.push("Refused clients might have come again: the log does not show that.".to_owned());
     }
     let logs = done.read.summaries();
-    let sum = |of: fn(&crate::log::LogSummary) -> u64| logs.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&LogSummary) -> u64| logs.iter().map(of).sum::<u64>();
     if sum(|log| log.whole_seconds) > 0 {
         notes.push(
             "Moments are whole seconds: requests of a second were spread over it evenly."
@@ -342,14 +341,14 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
             .filter(|part| **part != KeyPart::Client)
             .map(ToString::to_string)
             .collect();
-        let what = if parts.is_empty() {
-            "client".to_owned()
-        } else {
-            parts.join(", ")
+        let what = match parts.is_empty() {
+            true => "client".to_owned(),
+            false => parts.join(", "),
         };
         notes.push(format!(
-            "{} was not asked for {} requests: their lines have no {what}.",
-            limit.limit, limit.without_key
+            "{} was not asked for {}: their lines have no {what}.",
+            limit.limit,
+            many(limit.without_key, "request")
         ));
     }
     for name in asked() {
@@ -360,12 +359,15 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
         }
     }
     if done.read.late() > 0 {
-        notes.push(format!("{} lines were out of order by more than the window: a larger --window puts them in place.", done.read.late()));
+        let lines = many(done.read.late(), "line");
+        notes.push(format!(
+            "Out of order by more than the window: {lines}. A larger --window puts them in place."
+        ));
     }
     if done.bad_targets > 0 {
+        let requests = many(done.bad_targets, "request");
         notes.push(format!(
-            "{} requests were left out: what they ask for is no path.",
-            done.bad_targets
+            "Left out, because its target is no path: {requests}."
         ));
     }
     for log in &logs {

@@ -27,7 +27,8 @@ impl Report {
             );
         }
         if let Some(against) = &self.against {
-            against_lines(against, &mut lines);
+            let keys = if self.suggestions.is_some() { 1 } else { 2 };
+            against_lines(against, keys, &mut lines);
         }
         if let Some(suggestions) = &self.suggestions {
             suggest_lines(
@@ -129,15 +130,15 @@ impl Report {
             "limit", "", "asked", "refused", "share", "alone"
         ));
         for limit in limits.iter().take(most) {
-            let name = if limit.shadow {
-                format!("{} (shadow)", limit.limit)
+            let is = if limit.shadow {
+                format!("shadow, {}", limit.is)
             } else {
-                limit.limit.clone()
+                limit.is.clone()
             };
             lines.push(format!(
                 "{:<16} {:<16} {:>11} {:>10} {:>9} {:>9}",
-                cut(&name, 16),
-                cut(&limit.is, 16),
+                cut(&limit.limit, 16),
+                cut(&is, 16),
                 count(limit.asked),
                 count(limit.refused),
                 percent(limit.refused_share),
@@ -146,7 +147,7 @@ impl Report {
         }
         if limits.len() > most {
             let more = limits.len() - most;
-            lines.push(format!("… and {} more", many(more as u64, "limit")));
+            lines.push(format!("… and {}", many(more as u64, "more limit")));
         }
         let firsts = limits
             .iter()
@@ -206,9 +207,10 @@ impl Report {
             let last = index + 1 == self.notes.len();
             if wrapped.len() + usize::from(!last) > left {
                 if left > 0 {
+                    let more = (self.notes.len() - index) as u64;
                     lines.push(format!(
-                        "! and {} more notes: see --json or --html",
-                        self.notes.len() - index
+                        "! and {}: see --json or --html",
+                        many(more, "more note")
                     ));
                 }
                 return;
@@ -246,7 +248,7 @@ fn key_lines<'k>(
     }
 }
 
-fn against_lines(against: &AgainstReport, lines: &mut Vec<String>) {
+fn against_lines(against: &AgainstReport, keys: usize, lines: &mut Vec<String>) {
     lines.push(format!("against {}", against.config));
     let mut side = |sign: &str, what: &str, flips: &FlipReport| {
         let by = largest(&flips.limits);
@@ -256,7 +258,7 @@ fn against_lines(against: &AgainstReport, lines: &mut Vec<String>) {
             format!("most by {by}")
         };
         lines.push(format!("{sign} {:>10} {what}  {by}", count(flips.requests)));
-        for key in flips.top.iter().take(2) {
+        for key in flips.top.iter().take(keys) {
             lines.push(format!(
                 "             {:<16} {:<33} {:>10}",
                 cut(&key.limit, 16),

@@ -288,12 +288,16 @@ fn suggest_section(suggestions: &SuggestReport, page: &mut Page) {
         "limit", "n:span", "n:p50", "n:p90", "n:p99", "n:p99.9", "n:most",
     ]);
     for limit in &suggestions.limits {
-        for peaks in &limit.peaks {
+        for (index, peaks) in limit.peaks.iter().enumerate() {
+            let name = match index {
+                0 => format!("<b>{}</b>", escape(&limit.limit)),
+                _ => String::new(),
+            };
             let figures =
                 [peaks.p50, peaks.p90, peaks.p99, peaks.p999, peaks.most].map(|it| n(count(it)));
             let [p50, p90, p99, p999, most] = &figures;
             page.row(&[
-                &escape(&limit.limit),
+                &name,
                 &n(format!("{} s", peaks.seconds)),
                 p50,
                 p90,

@@ -222,10 +222,12 @@ fn is_kept(name: &str, replay: &Replay) {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let [kept, text]: [serde_json::Value; 2] =
         [&kept, &text].map(|it| serde_json::from_str(it).unwrap_or_default());
+    // The notes are words.
     for field in text.as_object().expect("an object").keys() {
-        assert_eq!(text[field], kept[field], "{name}: {field}");
+        if field != "notes" {
+            assert_eq!(text[field], kept[field], "{name}: {field}");
+        }
     }
-    assert_eq!(text, kept, "{name}");
 }
 
 #[test]
