@@ -302,3 +302,32 @@ fn the_smallest_limit_that_refuses_little_is_found_by_replaying() {
         .expect_err("it is read once");
     assert!(matches!(error, ReplayError::ReadOnce), "{error}");
 }
+
+#[test]
+fn how_far_it_is_is_told_for_each_pass() {
+    let dir = Dir::new("progress");
+    let logs = dir.log(burst("192.0.2.1", 0, 17_000, 1, "/"));
+    let size = logs.size().expect("a file");
+    let limits = "limits: { a: 3/s }\nroutes: [{ match: /**, limits: [a] }]";
+    let mut told = Vec::new();
+    let replay = Replay::new(config(limits), logs).suggest(0.0);
+    let report = replay
+        .run_watched(&mut |progress| told.push((progress.pass, progress.bytes)))
+        .expect("a report");
+    assert_eq!(report.requests, 17_000);
+    assert!(told.is_sorted(), "{told:?}");
+    let passes = told.last().expect("the end").0;
+    assert!(passes > 1, "it was searched for: {told:?}");
+    // Each pass is told of while it runs, and ends with all that there is.
+    for pass in 1..=passes {
+        let of: Vec<u64> = told
+            .iter()
+            .filter(|it| it.0 == pass)
+            .map(|it| it.1)
+            .collect();
+        assert!(
+            of.len() >= 2 && of.last() == Some(&size),
+            "{of:?} of {size}"
+        );
+    }
+}
