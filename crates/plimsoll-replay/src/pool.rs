@@ -48,8 +48,10 @@ impl Pool {
         self.free.push(place);
     }
 
-    /// Looks at records that are needed soon, all at once: they were written a minute ago, and are in no cache any more. The
-    /// processor fetches them side by side, where one after the other it would wait for each.
+    /// Looks at records that are needed soon, all at once.
+    ///
+    /// They were written a minute ago, and are in no cache any more. The processor fetches them side by side, where one after the
+    /// other it would wait for each.
     pub(crate) fn fetch(&self, entries: &[Reverse<Entry>]) {
         let records = || entries.iter().map(|it| self.get(it.0.2));
         let looked_at = records().fold(0, |sum: u64, record| sum.wrapping_add(record.look()));

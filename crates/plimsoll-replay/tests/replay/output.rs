@@ -29,9 +29,13 @@ fn report(more: bool) -> Report {
     let limits = limits + &routes;
     let replay = Replay::new(config(&limits), dir.log(text));
     let replay = match more {
-        true => replay
-            .against(config(&limits.replace("2/s", "4/s")))
-            .suggest(0.001),
+        true => {
+            // One limit was larger, the other smaller: both sides have keys to show.
+            let old = limits
+                .replace("name_0: { rate: 2/s", "name_0: { rate: 4/s")
+                .replace("name_1: { rate: 2/s", "name_1: { rate: 1/s");
+            replay.against(config(&old)).suggest(0.001)
+        }
         false => replay,
     };
     replay.run().expect("a report")
@@ -61,6 +65,13 @@ fn text_fits_a_screen() {
             "{text}"
         );
         assert_eq!(more, text.contains("would refuse"), "{text}");
+        let keys_of = |side: &str| {
+            let mut lines = text.lines().skip_while(|line| !line.contains(side)).skip(1);
+            lines.next().is_some_and(|line| line.contains("192…"))
+        };
+        for side in ["admitted before", "refused before"] {
+            assert_eq!(more, keys_of(side), "{side}: {text}");
+        }
     }
 }
 
