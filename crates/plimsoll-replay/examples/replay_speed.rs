@@ -1,11 +1,12 @@
 //! How fast logs are replayed, and in how much memory.
 //!
 //! ```console
-//! cargo run --release -p plimsoll-replay --example replay_speed -- [LINES] [KEYS] [combined|json]
+//! cargo run --release -p plimsoll-replay --example replay_speed -- [LINES] [KEYS] [combined|json] [RATE]
 //! ```
 //!
 //! Writes a log of so many lines into the directory of temporary files, replays it, and prints the processor time and the largest
-//! resident size. The same numbers give the same log.
+//! resident size. The same numbers give the same log. The rate of each client is 5/s unless set; with one such as 10/d clients are
+//! not forgotten.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,7 +17,7 @@ use plimsoll_replay::{Logs, Replay};
 
 const LIMITS: &str = "
 limits:
-  per_client: { rate: 5/s, burst: 10, key: client }
+  per_client: { rate: RATE, burst: 10, key: client }
   slots: { concurrency: 200 }
 routes:
   - { match: /login, methods: [POST], limits: [per_client] }
@@ -89,7 +90,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let json = std::env::args().nth(3).is_some_and(|it| it == "json");
     let path = std::env::temp_dir().join(format!("plimsoll-replay-{}.log", std::process::id()));
     write_log(&path, lines, keys, json)?;
-    let config = Config::from_str("limits.yaml", LIMITS, Format::Yaml)?;
+    let rate = std::env::args().nth(4).unwrap_or_else(|| "5/s".to_owned());
+    let config = Config::from_str("limits.yaml", &LIMITS.replace("RATE", &rate), Format::Yaml)?;
     let (before, _) = used();
     let report = Replay::new(config, Logs::of([&path])).run();
     let (after, most) = used();
