@@ -9,6 +9,7 @@ use std::iter::zip;
 use std::mem::{needs_drop, take};
 
 use super::word::Word;
+use crate::Moment;
 
 pub(super) struct Entry<K> {
     pub(super) key: K,
@@ -20,6 +21,8 @@ pub(super) struct Segment<K> {
     /// The tags of the keys, 0 where there is none. Empty unless keys are [tagged](Self::TAGGED).
     tags: Box<[u32]>,
     len: usize,
+    /// Before this moment none of its keys can be forgotten.
+    evictable_from: Moment,
 }
 
 /// The bits of a hash that say where a key lies. All bits of the hash have a part in the leading ones, and it is never 0.
@@ -38,6 +41,7 @@ impl<K> Segment<K> {
             slots: (0..slots).map(|_| None).collect(),
             tags: vec![0; if Self::TAGGED { slots } else { 0 }].into(),
             len: 0,
+            evictable_from: Moment::NEVER,
         }
     }
 
@@ -47,6 +51,15 @@ impl<K> Segment<K> {
 
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
+    }
+
+    pub(super) fn evictable_from(&self) -> Moment {
+        self.evictable_from
+    }
+
+    /// One of its keys can be forgotten from this moment on.
+    pub(super) fn note_forgettable(&mut self, from: Moment) {
+        self.evictable_from = self.evictable_from.min(from);
     }
 
     /// Whether another key would make it slow.
@@ -184,21 +197,27 @@ impl<K> Segment<K> {
         self.remove(at, tag_of)
     }
 
-    /// Removes what `keep` does not keep.
+    /// Removes the entries for which `keep` returns `None`. Of the others it returns from when on they can be forgotten.
     pub(super) fn sweep(
         &mut self,
-        keep: &mut impl FnMut(&mut Entry<K>) -> bool,
+        keep: &mut impl FnMut(&mut Entry<K>) -> Option<Moment>,
         tag_of: &impl Fn(&K) -> u32,
     ) {
         let Some(gap) = self.slots.iter().position(Option::is_none) else {
             return;
         };
+        let mut earliest = Moment::NEVER;
         // Backwards from a gap: what moves up has been seen, and few are left of it.
         for at in (0..gap).rev().chain((gap..self.slots.len()).rev()) {
-            if self.slots[at].as_mut().is_some_and(|entry| !keep(entry)) {
-                self.remove(at, tag_of);
+            let Some(entry) = &mut self.slots[at] else {
+                continue;
+            };
+            match keep(entry) {
+                Some(from) => earliest = earliest.min(from),
+                None => drop(self.remove(at, tag_of)),
             }
         }
+        self.evictable_from = earliest;
     }
 
     /// All tags, in the order of the entries.
@@ -223,6 +242,7 @@ impl<K> Segment<K> {
         // Hashed before anything is moved: it may panic.
         let tags = self.tags(tag_of);
         let mut resized = Self::new(slots);
+        resized.evictable_from = self.evictable_from;
         for (tag, entry) in zip(tags, self.drain()) {
             resized.put(tag, entry);
         }

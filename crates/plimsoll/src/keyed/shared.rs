@@ -96,13 +96,16 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Q: Hash + Eq + ?Sized,
     {
         if let Some(from) = table.evictable_from_of(hash, key, now) {
-            self.note_from(table, from);
+            self.note_from(table, hash, key, from);
         }
     }
 
     /// Notes that a key can be forgotten from this moment on.
-    pub(super) fn note_from(&self, table: &mut Table<K, R>, from: Moment) {
-        table.note_forgettable(from);
+    pub(super) fn note_from<Q>(&self, table: &mut Table<K, R>, hash: u64, key: &Q, from: Moment)
+    where
+        Q: Hash + ?Sized,
+    {
+        table.note_forgettable_key(hash, key, from);
         let from = table.evictable_from.as_nanos();
         // Whoever searches all shards raises this first, and then looks at this table behind its lock.
         if from < self.evictable_from.load(Ordering::Relaxed) {

@@ -179,17 +179,17 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let taken = rule.recorded_at(&state, now);
         let from = rule.evictable_from(&state, now);
         // Made before anything is changed: it may panic.
-        let key = K::from(key.to_owned());
+        let owned = K::from(key.to_owned());
         if !self.claim_place() {
             return None;
         }
-        self.make_room(table, hash, &key, now);
+        self.make_room(table, hash, &owned, now);
         let entry = Entry {
-            key,
+            key: owned,
             word: Word::new(word),
         };
         table.entries.insert(hash, entry, &self.hasher);
-        self.note_from(table, from.unwrap_or(now.plus(LOOK_AGAIN)));
+        self.note_from(table, hash, key, from.unwrap_or(now.plus(LOOK_AGAIN)));
         Some((taken, word))
     }
 }

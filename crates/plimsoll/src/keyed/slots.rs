@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter::zip;
 
 use super::segment::{Entry, Segment, is_too_much, tag};
+use crate::Moment;
 
 /// What a search needs comes first.
 #[repr(C)]
@@ -34,6 +35,9 @@ const COLLISIONS: usize = 16;
 /// The numbers of slots of a segment, from an empty one to one for which another is split when it is full. Small ones grow in long
 /// strides: each leaves a hole in the heap, and those of many shards add up.
 const SIZES: [usize; 6] = [4, 32, 512, 1024, 2048, 3072];
+
+/// To pass a segment over counts as so many slots.
+const PASSED_OVER: usize = 8;
 
 /// With fewer keys to a segment none is split: then all have been, or one has more than its share.
 const FEW: usize = SIZES[SIZES.len() - 1] * 3 / 8;
@@ -148,22 +152,34 @@ impl<K: Hash + Eq> Slots<K> {
         Some(removed)
     }
 
-    /// Looks at the next segments, until it has seen `slots` slots, and forgets what `keep` does not keep. Says whether that
-    /// ends a round, in which everything was looked at that was there all the time.
+    /// Looks at the next segments, until it has seen `slots` slots, and forgets the entries for which `keep` returns `None`. Of the
+    /// others it returns from when on they can be forgotten. Segments in which nothing can be forgotten at `now` are passed over
+    /// if that is given. Returns whether that ends a round, in which everything was looked at that was there all the time, and the
+    /// earliest moment from which on something can be forgotten of what it has seen.
     pub(super) fn look_around(
         &mut self,
         slots: usize,
+        pass_over: Option<Moment>,
         hasher: &impl BuildHasher,
-        mut keep: impl FnMut(&mut Entry<K>) -> bool,
-    ) -> bool {
-        let mut looked_at = 0;
+        mut keep: impl FnMut(&mut Entry<K>) -> Option<Moment>,
+    ) -> (bool, Moment) {
+        let (mut looked_at, mut earliest) = (0, Moment::NEVER);
         while looked_at < slots && self.seen < self.segments.len() {
-            let segment = self.sweep(self.seen, hasher, &mut keep);
-            let (len, slots) = (segment.len(), segment.slots());
-            looked_at += slots;
+            let number = self.seen;
+            let from = self.segments[number].evictable_from();
+            match pass_over {
+                Some(now) if from > now => looked_at += PASSED_OVER,
+                _ => {
+                    self.sweep(number, hasher, &mut keep);
+                    looked_at += self.segments[number].slots();
+                }
+            }
+            let segment = &self.segments[number];
+            earliest = earliest.min(segment.evictable_from());
             // Give memory back when most of it is not needed.
+            let (len, slots) = (segment.len(), segment.slots());
             if slots > SIZES[1] && len < slots / 8 {
-                self.resize(self.seen, len * 2, hasher);
+                self.resize(number, len * 2, hasher);
             }
             self.seen += 1;
         }
@@ -171,7 +187,13 @@ impl<K: Hash + Eq> Slots<K> {
         if ended {
             self.seen = 0;
         }
-        ended
+        (ended, earliest)
+    }
+
+    /// A key can be forgotten from this moment on.
+    pub(super) fn note_forgettable<Q: Hash + ?Sized>(&mut self, hash: u64, key: &Q, from: Moment) {
+        let number = self.number(self.tag(hash, key));
+        self.segments[number].note_forgettable(from);
     }
 
     /// The tag of a new key, if the table would have to grow for it.
@@ -182,25 +204,28 @@ impl<K: Hash + Eq> Slots<K> {
         is_full.then_some(tag)
     }
 
-    /// Forgets what `keep` does not keep in the segment of a tag.
+    /// Forgets the entries for which `keep` returns `None` in the segment of a tag, and returns the earliest moment from which on
+    /// another one of it can be forgotten.
     pub(super) fn make_room(
         &mut self,
         tag: u32,
         hasher: &impl BuildHasher,
-        mut keep: impl FnMut(&mut Entry<K>) -> bool,
-    ) {
+        mut keep: impl FnMut(&mut Entry<K>) -> Option<Moment>,
+    ) -> Moment {
         let segment = self.sweep(self.number(tag), hasher, &mut keep);
+        let from = segment.evictable_from();
         // Where little was to be forgotten it grows all the same, or it would soon be swept again.
         if is_too_much(segment.len() * 4 / 3 + 1, segment.slots()) {
             self.grow(tag, hasher);
         }
+        from
     }
 
     fn sweep(
         &mut self,
         number: usize,
         hasher: &impl BuildHasher,
-        keep: &mut impl FnMut(&mut Entry<K>) -> bool,
+        keep: &mut impl FnMut(&mut Entry<K>) -> Option<Moment>,
     ) -> &Segment<K> {
         let segment = &mut self.segments[number];
         let before = segment.len();
@@ -251,6 +276,10 @@ impl<K: Hash + Eq> Slots<K> {
         let count = tags.iter().filter(|tag| self.number(**tag) == upper);
         let count = count.count();
         let mut halves = [tags.len() - count, count].map(|len| Segment::new(size_for(len)));
+        let from = self.segments[lower].evictable_from();
+        halves
+            .iter_mut()
+            .for_each(|half| half.note_forgettable(from));
         let entries = self.segments[lower].drain();
         for (tag, entry) in zip(tags, entries) {
             let half = usize::from(self.number(tag) == upper);
@@ -268,9 +297,13 @@ impl<K: Hash + Eq> Slots<K> {
             salt: Some(salt.clone()),
             ..Self::new()
         };
+        let from = self.segments.iter().map(Segment::evictable_from).min();
         let entries = self.segments.iter_mut().flat_map(Segment::drain);
         for (hash, entry) in zip(hashes, entries) {
             salted.insert(hash, entry, &salt);
+        }
+        for segment in &mut salted.segments {
+            segment.note_forgettable(from.unwrap_or(Moment::NEVER));
         }
         *self = salted;
     }

@@ -23,6 +23,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         // In one go: words of two epochs cannot be distinguished.
         self.entries.start_round();
         self.seen_forgettable_from = Moment::NEVER;
+        // All words are written anew, so no segment is passed over.
+        self.noted_anywhere = true;
         let (_, forgotten) = self.sweep_some(usize::MAX, hasher, now);
         self.begin_epoch(now);
         forgotten
@@ -40,6 +42,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         if ended {
             self.evictable_from = self.seen_forgettable_from;
             self.seen_forgettable_from = Moment::NEVER;
+            self.noted_anywhere = self.noted_in_round;
+            self.noted_in_round = false;
             if self.free.len() == self.wide.len() && self.wide.capacity() > 16 {
                 self.wide = Vec::new();
                 self.free = Vec::new();
@@ -75,9 +79,11 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             entries,
             wide,
             free,
-            seen_forgettable_from: earliest,
+            seen_forgettable_from,
+            noted_anywhere,
             ..
         } = self;
+        let pass_over = (!*noted_anywhere).then_some(now);
         let mut gone = Vec::new();
         let keep = |entry: &mut Entry<K>| {
             let from =
@@ -87,7 +93,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                         let from = rule.evictable_from(&state, now);
                         let from = from.unwrap_or(now.plus(LOOK_AGAIN));
                         if from <= now {
-                            return false;
+                            return None;
                         }
                         let word = R::Fast::pack(rule, &state, now);
                         entry.word.set(word.unwrap_or_else(|| {
@@ -100,21 +106,18 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                         let from = known.map_or(now, |wide| wide.evictable_from(rule, now));
                         if from <= now {
                             gone.push(place);
-                            return false;
+                            return None;
                         }
                         from
                     }
                 };
-            *earliest = (*earliest).min(from);
-            true
+            Some(from)
         };
-        let ended = match part {
-            Part::Next(slots) => entries.look_around(slots, hasher, keep),
-            Part::Of(tag) => {
-                entries.make_room(tag, hasher, keep);
-                false
-            }
+        let (ended, earliest) = match part {
+            Part::Next(slots) => entries.look_around(slots, pass_over, hasher, keep),
+            Part::Of(tag) => (false, entries.make_room(tag, hasher, keep)),
         };
+        *seen_forgettable_from = (*seen_forgettable_from).min(earliest);
         for place in gone {
             wide[place] = None;
             free.push(place);

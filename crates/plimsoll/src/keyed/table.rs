@@ -55,6 +55,9 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) forgot_at: Moment,
     /// The same of all that was seen or added in the present round of sweeping.
     pub(super) seen_forgettable_from: Moment,
+    /// Whether something was noted without its key, so that it may be in any segment: before this round, or in it.
+    pub(super) noted_anywhere: bool,
+    pub(super) noted_in_round: bool,
     /// Counts keys that were found by callers who do not know the time.
     pub(super) untimed: u8,
 }
@@ -85,6 +88,8 @@ impl<K, R: Rule> Table<K, R> {
             evictable_from: Moment::NEVER,
             forgot_at: Moment::ORIGIN,
             seen_forgettable_from: Moment::NEVER,
+            noted_anywhere: false,
+            noted_in_round: false,
             untimed: 0,
         };
         table.begin_epoch(now);
@@ -140,10 +145,11 @@ impl<K, R: Rule> Table<K, R> {
         word.unwrap_or_else(|| self.keep_wide(Wide::new(What::State(state), now)))
     }
 
-    /// Something here can be forgotten from this moment on.
+    /// Something here can be forgotten from this moment on, in whichever segment.
     pub(super) fn note_forgettable(&mut self, from: Moment) {
         self.evictable_from = self.evictable_from.min(from);
         self.seen_forgettable_from = self.seen_forgettable_from.min(from);
+        (self.noted_anywhere, self.noted_in_round) = (true, true);
     }
 
     pub(super) fn keep_wide(&mut self, wide: Wide<R>) -> u64 {
@@ -156,6 +162,16 @@ impl<K, R: Rule> Table<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
+    /// A key can be forgotten from this moment on.
+    pub(super) fn note_forgettable_key<Q>(&mut self, hash: u64, key: &Q, from: Moment)
+    where
+        Q: Hash + ?Sized,
+    {
+        self.evictable_from = self.evictable_from.min(from);
+        self.seen_forgettable_from = self.seen_forgettable_from.min(from);
+        self.entries.note_forgettable(hash, key, from);
+    }
+
     /// The state of a key.
     #[inline]
     pub(super) fn find<Q: Hash + Eq + ?Sized>(&mut self, hash: u64, key: &Q) -> Option<Found<'_, R>>

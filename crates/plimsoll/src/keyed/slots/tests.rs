@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use super::{Entry, SIZES, Slots};
+use crate::Moment;
 use crate::keyed::word::Word;
 
 /// A table of slots and a plain map, to which the same happens.
@@ -62,12 +63,12 @@ fn nothing_is_lost_while_tables_grow_and_shrink() {
             }
         }
         let threshold = if round / 20 == 1 { 50_000 } else { 1_000 };
-        both.slots.look_around(700, &both.hasher, |entry| {
+        both.slots.look_around(700, None, &both.hasher, |entry| {
             let keep = entry.key >= threshold;
             if !keep {
                 both.model.remove(&entry.key);
             }
-            keep
+            keep.then_some(Moment::NEVER)
         });
         both.check(0..60_000);
     }
@@ -83,13 +84,49 @@ fn a_round_sees_everything_once_and_gives_memory_back() {
     }
     slots.start_round();
     let mut seen = 0;
-    while !slots.look_around(1000, &hasher, |entry| {
-        seen += 1;
-        entry.key % 100 == 0
-    }) {}
+    while !slots
+        .look_around(1000, None, &hasher, |entry| {
+            seen += 1;
+            (entry.key % 100 == 0).then_some(Moment::NEVER)
+        })
+        .0
+    {}
     assert_eq!((seen, slots.len()), (20_000, 200));
     let left: usize = slots.segments.iter().map(|segment| segment.slots()).sum();
     assert!(left <= 512, "{left}");
+}
+
+/// A full table in which keys become idle one by one was searched as a whole for each of them: half a millisecond with a million keys.
+#[test]
+fn segments_in_which_nothing_can_be_forgotten_are_passed_over() {
+    const KEYS: u32 = 50_000;
+    let hasher = RandomState::new();
+    let mut slots = Slots::new();
+    let from = |key: u32| Moment::from_nanos(u64::from(key));
+    for key in 0..KEYS {
+        let (hash, word) = (hasher.hash_one(key), Word::new(0));
+        slots.insert(hash, Entry { key, word }, &hasher);
+        slots.note_forgettable(hash, &key, from(key));
+    }
+    let mut largest = slots.segments.iter().map(|it| it.slots());
+    let largest = largest.by_ref().max().expect("a segment");
+    let mut round = |now: u32| {
+        let mut seen = 0;
+        let (ended, earliest) = slots.look_around(usize::MAX, Some(from(now)), &hasher, |entry| {
+            seen += 1;
+            (entry.key > now).then_some(from(entry.key))
+        });
+        assert!(ended);
+        assert_eq!(earliest, from(now + 1));
+        (seen, slots.len())
+    };
+    // Segments that were split know no more than that of both halves: the first round may look at several.
+    round(0);
+    for now in 1..1000 {
+        let (seen, len) = round(now);
+        assert!(seen <= largest, "{seen} keys looked at for one of {KEYS}");
+        assert_eq!(len, (KEYS - 1 - now) as usize);
+    }
 }
 
 /// However many keys there are, what is moved at once is not more than three segments, and none of them is large.
