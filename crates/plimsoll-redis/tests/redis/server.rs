@@ -170,20 +170,24 @@ static CLIENT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The program that a variable names, or the first of `programs` that is installed. If there is none, this process ends, and
-/// with it all tests that are in it: they all need it.
+/// The program that a variable names, which must be one that runs, or the first of `programs` that is installed. If there is none,
+/// this process ends, and with it all tests that are in it: they all need it.
 fn found(variable: &str, programs: [&str; 2], package: &str) -> String {
-    let named = std::env::var(variable).ok();
-    let mut known = named
+    if let Ok(named) = std::env::var(variable) {
+        assert!(
+            runs(&named, "--version"),
+            "{variable} is {named:?}, which cannot be run"
+        );
+        return named;
+    }
+    let known = programs
         .into_iter()
-        .chain(programs.into_iter().map(str::to_owned));
-    known
-        .find(|program| runs(program, "--version"))
-        .unwrap_or_else(|| {
-            let name = format!("{} (or {variable}=/path)", programs.join(" or "));
-            missing(&name, package);
-            std::process::exit(0)
-        })
+        .find(|program| runs(program, "--version"));
+    known.map(str::to_owned).unwrap_or_else(|| {
+        let name = format!("{} (or {variable}=/path)", programs.join(" or "));
+        missing(&name, package);
+        std::process::exit(0)
+    })
 }
 
 fn runs(program: &str, version: &str) -> bool {
