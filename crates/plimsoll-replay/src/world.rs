@@ -11,7 +11,7 @@ use std::time::Duration;
 use plimsoll::{ManualClock, Moment, Outcome};
 use plimsoll_ambient::{CpuReading, MemoryReading, Sampler};
 use plimsoll_config::{Config, ConfigError};
-use plimsoll_engine::{Decide, Hold, Limits, Refusal, Served};
+use plimsoll_engine::{Decide, Hold, Limits, RecordedResponse, Refusal};
 
 use crate::record::Record;
 
@@ -37,12 +37,12 @@ pub(crate) struct Brief {
     pub(crate) file: u32,
     pub(crate) line: u64,
     pub(crate) duration: u64,
-    pub(crate) served: Served,
+    pub(crate) served: RecordedResponse,
 }
 
 impl Brief {
     pub(crate) fn of(record: &Record, number: u64) -> Self {
-        let mut served = Served::new(record.status);
+        let mut served = RecordedResponse::new(record.status);
         (served.sent, served.received) = (record.sent, record.received);
         Self {
             number,
@@ -91,7 +91,7 @@ struct Running {
     end: Moment,
     number: u64,
     hold: Hold,
-    served: Served,
+    served: RecordedResponse,
 }
 
 struct Waiting {
@@ -296,8 +296,8 @@ impl World {
 }
 
 /// A request has been served.
-fn end(mut hold: Hold, served: &Served) {
-    hold.settle_served(served);
+fn end(mut hold: Hold, served: &RecordedResponse) {
+    hold.settle_recorded(served);
     hold.finish(match served.status {
         429 | 503 | 504 => Outcome::Overload,
         500.. => Outcome::Ignore,
