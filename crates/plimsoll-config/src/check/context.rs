@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use plimsoll_spec::{Broken, MOST_PROBLEMS, Places, Problem, Read, Step};
+use plimsoll_spec::{Broken, MAX_PROBLEMS, Places, Problem, Read, Step};
 
 use crate::source::line_of;
 use crate::spec::File;
@@ -50,7 +50,7 @@ impl<'a> Context<'a> {
     /// Notes what is allowed and surely not meant.
     pub(super) fn warn(&self, problem: Problem) {
         let mut warnings = self.warnings.borrow_mut();
-        if warnings.len() < MOST_PROBLEMS {
+        if warnings.len() < MAX_PROBLEMS {
             warnings.push(problem);
         }
     }
@@ -61,9 +61,9 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether nobody wants to hear of more. Finding the nearest name takes time, for each.
+    /// Whether no more problems are reported. Finding the nearest name takes time, for each problem.
     pub(super) fn is_full(&self) -> bool {
-        self.problems.borrow().len() >= MOST_PROBLEMS
+        self.problems.borrow().len() >= MAX_PROBLEMS
     }
 
     pub(super) fn check<T>(&self, read: Read<T>) -> Option<T> {

@@ -70,7 +70,7 @@ impl<'a> Checker<'a> {
         let mut parts: Vec<String> = Vec::new();
         for (name, words) in [("middleware", &route.middleware), ("limits", &route.limits)] {
             let Some(words) = words else { continue };
-            // An empty list of limits says that there are none.
+            // An empty list of limits is explicit: the route has none.
             let none = name == "limits" && words.as_slice().is_empty();
             let (path, several) = (field(name), matches!(words, Words::Many(_)));
             if none {
@@ -92,7 +92,7 @@ impl<'a> Checker<'a> {
         parts
     }
 
-    /// Limits that a route asks of itself: nobody but the file can say which key is meant.
+    /// Checks the limits of a route. A limit with keys needs a `key`, because no program passes one.
     fn have_keys(&self, parts: &[String], path: &[Step<'_>]) {
         for part in parts {
             let limit = self.context.file.limit(part);
