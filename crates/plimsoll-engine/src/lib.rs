@@ -34,6 +34,7 @@ mod state;
 mod stats;
 #[cfg(feature = "redis")]
 mod stores;
+mod subscribe;
 mod terms;
 mod timeout;
 mod top;

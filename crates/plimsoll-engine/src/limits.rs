@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use plimsoll::{Clock, Demand, Events, Gate, Listener, Pausable, Priority, TokenBucket};
+use plimsoll::{Clock, Demand, Gate, Pausable, Priority, TokenBucket};
 use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
@@ -17,7 +16,7 @@ use plimsoll_tower::partner::PartnerLayer;
 use crate::ask::Ask;
 use crate::decide::{self, Decide};
 use crate::decision::{Hold, Refusal};
-use crate::events::{LimitsEvent, LimitsEventKind, Subscribers};
+use crate::events::{LimitsEventKind, Subscribers};
 use crate::members::Members;
 use crate::partners::Partners;
 use crate::plan::Plan;
@@ -361,41 +360,8 @@ impl Limits {
         self.shared.plan.load()
     }
 
-    /// Subscribes to decisions and reloads from now on. At most `capacity` events are stored until they are read; further events are
-    /// dropped and counted. Dropping the returned [`Events`] ends the subscription.
-    ///
-    /// Each decision is one event, at the time of its result, also in a [layer](Self::layer) and after a wait. A decision that is
-    /// dropped while it waits, and a [`peek`](Self::peek), are no events. Limits have the names of the file, and keys are
-    /// [masked](crate::EventKey). Without subscribers a decision costs one load more.
-    ///
-    /// ```
-    /// use plimsoll_engine::{Ask, Limits, LimitsEventKind};
-    ///
-    /// let limits = Limits::from_yaml("limits: { user: { rate: 1/h, key: header:x-user } }")?;
-    /// let mut events = limits.subscribe(1000);
-    /// for _ in 0..2 {
-    ///     let _ = limits.try_decide(&[Ask::new("user").key("anna@example.com")]);
-    /// }
-    /// assert_eq!(events.next().unwrap().kind.as_str(), "admitted");
-    /// let LimitsEventKind::Refused { limit, reason, .. } = events.next().unwrap().kind else { unreachable!() };
-    /// assert_eq!((limit.as_deref(), reason.as_str()), (Some("user"), "exhausted"));
-    /// # Ok::<(), plimsoll_engine::ConfigError>(())
-    /// ```
-    pub fn subscribe(&self, capacity: usize) -> Events<LimitsEvent> {
-        self.shared.subscribers.subscribe(capacity)
-    }
-
-    /// Calls `callback` with each event from now on, on a thread of its own: a slow or panicking callback delays no decision. See
-    /// [`Listener`].
-    ///
-    /// # Errors
-    ///
-    /// If the operating system cannot start a thread.
-    pub fn subscribe_with(
-        &self,
-        callback: impl FnMut(LimitsEvent) + Send + 'static,
-    ) -> io::Result<Listener> {
-        self.subscribe(1024).listen(callback)
+    pub(crate) fn subscribers(&self) -> &Subscribers {
+        &self.shared.subscribers
     }
 
     /// The limiters by name, for code that uses one of them directly.

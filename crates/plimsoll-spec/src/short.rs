@@ -115,14 +115,6 @@ pub fn is_rate(text: &str) -> bool {
 
 /// Parses a rate such as `100/s` or `0.5/10min` to an amount and a period.
 ///
-/// ```
-/// use plimsoll_spec::read_rate;
-/// use std::time::Duration;
-///
-/// assert_eq!(read_rate("100/s"), Ok((100, Duration::from_secs(1))));
-/// assert_eq!(read_rate("0.5/s"), Ok((1, Duration::from_secs(2))));
-/// ```
-///
 /// # Errors
 ///
 /// A hint at what was probably meant, to be appended to a message. It may be empty.
