@@ -175,7 +175,7 @@ impl Limits {
     /// use plimsoll_engine::{Ask, Limits};
     /// use std::time::Duration;
     ///
-    /// let limits = Limits::from_yaml("limits: { slots: { concurrency: 1, queue: 10 } }")?;
+    /// let limits = Limits::from_yaml("limits: { slots: { concurrency: 1, queue: { bound: 10 } } }")?;
     /// let held = limits.try_decide(&[Ask::new("slots")]).unwrap();
     /// let like = Demand::ONE.priority(Priority::Critical).within(Duration::from_secs(5));
     /// let decide = limits.decide(&[Ask::new("slots")], like);
