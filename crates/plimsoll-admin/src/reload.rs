@@ -69,7 +69,7 @@ impl Reloads {
         let mut watched = FileWatch::new(&file);
         loop {
             let changed = tokio::select! {
-                _ = ticks.tick() => watched.look_with(&mut replace),
+                _ = ticks.tick() => watched.check_with(&mut replace),
                 () = hangup.next() => {
                     systemd::reloading();
                     let changed = Config::from_file(&file).and_then(|config| replace(&config));

@@ -1,4 +1,4 @@
-//! What the last sample of a limiter says, in two atomic words.
+//! The answer of a limiter by its last sample, in two atomic words.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -53,7 +53,7 @@ impl Answer {
         self.word.store(CLOSED, Ordering::Relaxed);
     }
 
-    /// Why new work may not start by this answer, if it may not.
+    /// The reason of the refusal, if this answer is one.
     pub(crate) fn reason(&self, answer: u8) -> Option<Reason> {
         match answer {
             NORMAL => None,

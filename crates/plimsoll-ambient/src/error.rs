@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll::InvalidLimit;
 
-/// A measurement that failed: which file, and what was expected of it.
+/// The error of a measurement, with the file and what was expected of it.
 ///
 /// ```
 /// use plimsoll_ambient::SourceError;
@@ -20,7 +20,7 @@ pub struct SourceError {
     what: String,
 }
 
-/// As much of a file as an error shows of it.
+/// The longest part of a file that an error shows.
 const SHOWN: usize = 40;
 
 impl SourceError {
@@ -44,7 +44,7 @@ impl SourceError {
         }
     }
 
-    /// A file that says something else than `expected`.
+    /// A file with another content than `expected`.
     #[must_use]
     pub fn malformed(file: impl Into<PathBuf>, expected: &str, found: &str) -> Self {
         let found = found.trim();
@@ -71,7 +71,7 @@ impl SourceError {
         self.file.as_deref()
     }
 
-    /// What kind of error it is, in the words of the standard library.
+    /// The kind of the error, as in the standard library.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         self.kind
@@ -89,13 +89,13 @@ impl fmt::Display for SourceError {
 
 impl Error for SourceError {}
 
-/// Why a limiter could not be built.
+/// The error of building a limiter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// An option is wrong.
+    /// An option is invalid.
     Invalid(InvalidLimit),
-    /// There is nothing to measure, or it could not be measured.
+    /// There is no source, or its first measurement failed.
     Source(SourceError),
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::SourceError;
 
-/// Where `/proc` and `/sys` are.
+/// The root of `/proc` and `/sys`.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
@@ -30,13 +30,13 @@ impl Root {
     }
 }
 
-/// The text of a file. What is no UTF-8 is replaced: no parser expects it, so all will say so.
+/// The text of a file. Invalid UTF-8 is replaced; every parser rejects the replacement.
 fn text(file: &Path) -> Result<String, SourceError> {
     let bytes = fs::read(file).map_err(|error| SourceError::unreadable(file, &error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What `parse` makes of a file.
+/// Reads and parses a file.
 pub(crate) fn read<T>(
     file: &Path,
     expected: &str,

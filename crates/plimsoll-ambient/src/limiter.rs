@@ -4,7 +4,7 @@
 macro_rules! ambient_limiter {
     ($limiter:ident) => {
         impl $limiter {
-            /// Whether new work may start: `Ok` unless the limiter is saturated.
+            /// Checks whether new work may start: `Ok` unless the limiter is saturated.
             ///
             /// Reads two atomic words and the clock, without a lock or an allocation. Only if the last sample is older
             /// than two check intervals, because no [`Sampler`](crate::Sampler) runs, the first caller measures, at most
@@ -109,15 +109,15 @@ macro_rules! ambient_settings {
                 self
             }
 
-            /// Lets demands wait until a sample shows that there is room again: all of them then, in the order of the
-            /// queue. The bound is the sum of the costs that wait. They are woken by the [`Sampler`](crate::Sampler), which has to be
-            /// driven; without that only their time-outs end the wait.
+            /// Lets demands wait until a sample shows that there is room again. All waiters are admitted then, in the order of the
+            /// queue. The bound applies to the sum of waiting costs. The [`Sampler`](crate::Sampler) wakes the waiters, so it must be
+            /// driven; otherwise only time-outs end the wait.
             pub fn queue(mut self, queue: plimsoll::Queue) -> Self {
                 self.settings.queue = Some(queue);
                 self
             }
 
-            /// What to answer while nothing can be measured. Default: [`Refuse`](crate::WhenUnknown::Refuse).
+            /// The answer while measurements fail. Default: [`Refuse`](crate::WhenUnknown::Refuse).
             pub fn when_unknown(mut self, when_unknown: crate::WhenUnknown) -> Self {
                 self.settings.when_unknown = when_unknown;
                 self

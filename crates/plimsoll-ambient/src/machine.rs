@@ -1,4 +1,4 @@
-//! What the kernel says about the whole machine.
+//! Measurements of the whole machine.
 
 use std::path::Path;
 

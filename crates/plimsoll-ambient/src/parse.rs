@@ -1,4 +1,4 @@
-//! The formats of the kernel's files. Pure, and `None` for what is not as it should be.
+//! Parsers of the kernel's files: pure functions that return `None` for malformed text.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(crate) fn cpu_max(text: &str) -> Option<Option<f64>> {
     }
 }
 
-/// How many cores a quota in each period comes to.
+/// A quota in each period, converted to cores.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
 pub(crate) fn cores(quota: u64, period: u64) -> Option<f64> {
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)

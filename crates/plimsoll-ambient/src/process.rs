@@ -1,4 +1,4 @@
-//! What the kernel says about this process, and which source is used by default.
+//! Measurements of this process, and the default sources.
 
 use crate::cgroup::{CgroupCpu, CgroupMemory};
 use crate::files::{self, Root};

@@ -1,7 +1,7 @@
-//! Where demands wait until an ambient limiter is no longer saturated.
+//! The queue of an ambient limiter, for demands that wait until it is no longer saturated.
 //!
-//! The queue is that of a [`Gate`], with everything it has: its bound, orders, time-outs, deadlines, cancellation. Its
-//! rule takes nothing. It admits while the last sample does, and whoever takes a sample has the gate look again.
+//! The queue is that of a [`Gate`], with its bound, orders, time-outs, deadlines and cancellation. The rule of the gate takes
+//! nothing: it admits while the last sample does. After each sample the gate checks its waiters again.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) type Room = Gate<Door>;
 pub(crate) struct Door(Arc<Answer>);
 
 pub(crate) fn room(answer: &Arc<Answer>, queue: Queue, clock: Clock, name: Option<&str>) -> Room {
-    // There is no limit that anything could exceed: what waits is what counts.
+    // No cost exceeds the limit, because there is none; only the bound of the queue counts.
     let queue = queue.counts(Counts::Waiting);
     let builder = Gate::builder(Door(Arc::clone(answer)))
         .queue(queue)
@@ -29,7 +29,7 @@ pub(crate) fn room(answer: &Arc<Answer>, queue: Queue, clock: Clock, name: Optio
 }
 
 impl Door {
-    /// By the last sample alone: nothing is measured behind the lock of the gate.
+    /// Decides by the last sample alone, because nothing may be measured behind the lock of the gate.
     fn refusal(&self, now: Moment) -> Option<Refusal> {
         let answer = match self.0.is_stale(now) {
             true => UNKNOWN,
@@ -44,7 +44,7 @@ impl Rule for Door {
     type State = ();
     type Fast = Unpacked;
 
-    /// Nothing is returned, but when it opens is not known either, as where others have to return something first.
+    /// True although nothing is returned, because the time until it admits is unknown, as with permits that have to be returned.
     const RETURNS_PERMITS: bool = true;
 
     fn limit(&self) -> u64 {

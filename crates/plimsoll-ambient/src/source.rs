@@ -1,15 +1,15 @@
-//! What is measured, and by what: the traits of sources.
+//! The traits of sources, and their readings.
 
 use std::time::Duration;
 
 use crate::SourceError;
 
-/// How much memory is in use, in bytes.
+/// A reading of memory, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryReading {
     /// The memory in use.
     pub used: u64,
-    /// The memory there is, if the source knows it: percentages refer to this.
+    /// The total memory, if the source knows it. Percentages refer to it.
     pub total: Option<u64>,
 }
 
@@ -44,12 +44,12 @@ where
     }
 }
 
-/// How much processor time has been used.
+/// A reading of processor time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CpuReading {
     /// The time used so far by all processors together, counted from any fixed moment.
     pub used: Duration,
-    /// How many processors can be used. A quota need not be a whole number.
+    /// The number of available processors. A quota may be a fraction.
     pub cores: f64,
 }
 

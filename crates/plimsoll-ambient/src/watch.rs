@@ -14,7 +14,7 @@ use crate::SourceError;
 use crate::answer::{Answer, HARD, NORMAL, SOFT, UNKNOWN};
 use crate::room::{Room, room};
 
-/// How full memory is, compared with the limits of a [`MemoryLimiter`](crate::MemoryLimiter).
+/// The level of memory usage, by the limits of a [`MemoryLimiter`](crate::MemoryLimiter).
 ///
 /// ```
 /// use plimsoll::ManualClock;
@@ -43,7 +43,7 @@ pub enum Level {
     Hard,
 }
 
-/// What a limiter answers while its last good sample is too old and new ones fail.
+/// The answer of a limiter while its last good sample is too old and new ones fail.
 ///
 /// ```
 /// use plimsoll::{ManualClock, Reason};
@@ -83,14 +83,14 @@ pub(crate) trait Gauge: Send {
     fn measure(&mut self, now: Moment) -> Result<Level, SourceError>;
 }
 
-/// For how many intervals a sample is valid: one may come late without a caller having to measure.
+/// The number of intervals for which a sample is valid, so that one may be late without a caller having to measure.
 const INTERVALS: u64 = 2;
 
 pub(crate) struct Watch {
     clock: Clock,
     answer: Arc<Answer>,
     interval: u64,
-    /// Where demands wait, if they may.
+    /// The queue, if there is one.
     room: Option<Room>,
     /// Carries the name.
     saturated: Denied,
@@ -176,7 +176,7 @@ impl Watch {
         })
     }
 
-    /// Whether new work may start. While samples are recent, this reads the clock and two words.
+    /// Checks whether new work may start. While samples are recent, this reads the clock and two words.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Denied> {
         self.check_at(self.clock.now())
@@ -263,7 +263,7 @@ impl Watch {
                 self.answer.stale_at.fetch_max(next, Ordering::Relaxed);
             }
         }
-        // Whoever is woken may ask this limiter.
+        // A waiter that is woken may ask this limiter.
         drop(measuring);
         if let Some(room) = &self.room {
             room.recheck();
@@ -290,7 +290,7 @@ impl Watch {
         self.measuring().error.clone()
     }
 
-    /// When the next sample should be taken at the latest.
+    /// The latest moment of the next sample.
     pub(crate) fn due_at(&self) -> Moment {
         self.measuring().tried_at.plus_nanos(self.interval)
     }
@@ -321,13 +321,13 @@ impl Watch {
     /// Waits until it admits, if there is a queue.
     pub(crate) fn acquire(&self, demand: Demand) -> Acquire<'_> {
         match (&self.room, self.permit(demand)) {
-            // It waits for a sample also while nothing is known.
+            // It also waits while the answer is unknown.
             (Some(room), Err(denied)) if denied.reason() != Reason::Closed => room.acquire(demand),
             (_, answer) => Acquire::ready(answer),
         }
     }
 
-    /// The same, independent of the borrow.
+    /// An acquire that borrows nothing.
     pub(crate) fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
         match (&self.room, self.permit(demand)) {
             (Some(room), Err(denied)) if denied.reason() != Reason::Closed => {

@@ -139,7 +139,7 @@ impl Screen {
     fn tell(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
         let clear = if self.moves { "\r\x1b[K" } else { "" };
         match event {
-            Event::Begins(phase) => writeln!(out, "{clear}\n{}:", phase.word())?,
+            Event::Begins(phase) => writeln!(out, "{clear}\n{}:", phase.as_str())?,
             Event::Stage(stage, at) => {
                 writeln!(
                     out,
@@ -151,10 +151,10 @@ impl Screen {
             Event::Sums(sums) if self.moves => {
                 let good = sums.iter().map(|(class, sums)| {
                     let part = (sums.good * 100).checked_div(sums.sent).unwrap_or(100);
-                    format!("{} {part}%", class.word())
+                    format!("{} {part}%", class.as_str())
                 });
                 let good: Vec<String> = good
-                    .filter(|it| !it.starts_with(Class::Abuser.word()))
+                    .filter(|it| !it.starts_with(Class::Abuser.as_str()))
                     .collect();
                 write!(
                     out,

@@ -1,24 +1,24 @@
-//! Who a client is: by its address, behind proxies.
+//! The address of a client, behind trusted proxies.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::uses::{Spelled, spelled_as_text};
 
-/// How the address of a client is found, for the key `client`.
+/// The settings for the address of a client, which the key `client` is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ClientSpec {
-    /// Proxies that are trusted to tell it. If there are none, it is the address of the peer.
+    /// The trusted proxies, whose header field names the client. Empty: the client is the peer of the connection.
     pub proxies: Vec<Network>,
-    /// How many bits of an IPv6 address count.
+    /// The number of bits of an IPv6 address that identify a client.
     pub ipv6_prefix: u8,
-    /// The header field in which they tell it, in lower case: a field with a single address, or `forwarded` (RFC 7239).
-    /// `x-forwarded-for` if there is none here.
+    /// The header field that names the client, in lower case: a field with a single address, or `forwarded` (RFC 7239). `None`:
+    /// `x-forwarded-for`.
     pub header: Option<String>,
 }
 
-/// The addresses that begin alike: `10.0.0.0/8`, `2001:db8::/32`, or one address.
+/// A network: the addresses with a common prefix, such as `10.0.0.0/8` or `2001:db8::/32`, or one address.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -33,14 +33,14 @@ pub struct ClientSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Network {
-    /// The first of them.
+    /// The first address.
     pub address: IpAddr,
-    /// How many bits are alike.
+    /// The number of bits of the prefix.
     pub prefix: u8,
 }
 
 impl Network {
-    /// Whether an address is one of them.
+    /// Whether an address is in the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

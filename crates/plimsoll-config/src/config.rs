@@ -32,11 +32,11 @@ use crate::{ConfigError, Format, effective};
 /// # Ok::<(), plimsoll_config::ConfigError>(())
 /// ```
 ///
-/// Printed, it is YAML in which every default is filled in, and which reads as the same configuration; but for passwords
-/// in the addresses of stores, which are not printed.
+/// `Display` prints YAML with every default filled in. It reads as the same configuration, except for passwords in the
+/// addresses of stores, which are not printed.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The one that was asked for, and those that it includes.
+    /// The file itself, and the files that it includes.
     files: Vec<PathBuf>,
     pub(crate) spec: File,
     pub(crate) plan: Plan,
@@ -44,21 +44,21 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a file, in the format that [its name](Format::of) says.
+    /// Reads a file. [Its name](Format::of) determines the format.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or something in it is wrong.
+    /// If it cannot be read, or has mistakes: all of them, each with its place. See [`ConfigError::lines`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         Self::from_str(path, &text_of(path)?, Format::of(path))
     }
 
-    /// Reads `text`; `path` is only for the messages.
+    /// Reads `text`. `path` is used in messages, and as the base of the paths in `include`.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong in it, each with its place: see [`ConfigError::lines`].
+    /// All mistakes, each with its place: see [`ConfigError::lines`].
     pub fn from_str(
         path: impl AsRef<Path>,
         text: &str,
@@ -80,9 +80,8 @@ impl Config {
         }
     }
 
-    /// What it comes to as JSON, on one line: every default is filled in, all limiters are in `limits`, each with its `class`,
-    /// and each of the `routes` says in `asks` which limits and providers it asks. Fields may be added; those that are there
-    /// keep their names.
+    /// The effective configuration as JSON, on one line. Every default is filled in, all limiters are in `limits`, each with its
+    /// `class`, and `asks` of each route lists its limits and providers. Later versions may add fields; they rename none.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -99,7 +98,7 @@ impl Config {
         effective::json(&self.spec, &self.plan).to_string()
     }
 
-    /// The same limits, kept in the memory of this process and not in stores.
+    /// The same configuration with all limits in memory, and none in stores.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -125,8 +124,8 @@ impl Config {
         config
     }
 
-    /// The same limits, for requests of which only a record is known, such as a line of a log: a limit whose key the record lacks is
-    /// not asked, where it would refuse a request.
+    /// The same configuration for recorded requests, such as lines of an access log: a limit whose key the record lacks is skipped,
+    /// and does not refuse the request.
     ///
     /// ```
     /// use plimsoll_config::uses::WithoutKey;
@@ -143,13 +142,13 @@ impl Config {
         config
     }
 
-    /// The files it was read from: the one that was asked for, and those that it includes.
+    /// The files that it was read from: the file itself, and the files that it includes.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// A problem of a configuration that was right by itself.
+    /// The error for a problem in a configuration that has passed the checks.
     pub(crate) fn error(&self, problem: Problem) -> ConfigError {
         let place = problem.place();
         let file = self.files.get(place.file).or(self.files.first());
@@ -157,7 +156,7 @@ impl Config {
         ConfigError::problem(file, problem.in_file(0))
     }
 
-    /// What is allowed and surely not meant, one line each, as those of an [error](ConfigError::lines).
+    /// Warnings: what is valid and probably not meant, one line each, in the format of [errors](ConfigError::lines).
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -193,10 +192,10 @@ impl Config {
         self.spec.limit(name).map(|limit| &limit.uses)
     }
 
-    /// What the limiter of this name says about itself with its refusals and its grants.
+    /// The metadata of the limiter of this name, which its refusals and grants carry.
     #[must_use]
     pub fn metadata_of(&self, name: &str) -> Option<plimsoll::Metadata> {
-        // It was checked.
+        // The file was checked.
         self.spec.limit(name)?.limiter.common.about().ok()?
     }
 
@@ -205,7 +204,7 @@ impl Config {
         self.spec.providers.iter().map(|(name, _)| name)
     }
 
-    /// What a provider counts and by which limiter, in the order of the file. Nothing if there is no such provider.
+    /// The weights of a provider and the limiter of each, in the order of the file. Empty if there is no such provider.
     pub fn provided(&self, provider: &str) -> impl Iterator<Item = (&str, &str)> {
         let provider = self.spec.providers.get(provider);
         let weights = provider.into_iter().flat_map(|provider| provider.0.iter());
@@ -215,13 +214,13 @@ impl Config {
         })
     }
 
-    /// The routes, in the order of the file, with what hangs there by name.
+    /// The routes, in the order of the file, with the names of their limits.
     #[must_use]
     pub fn route_specs(&self) -> &[RouteSpec] {
         &self.plan.routes
     }
 
-    /// How the address of a client is found.
+    /// The settings for the address of a client.
     #[must_use]
     pub fn client(&self) -> ClientSpec {
         let header = self.spec.client.as_ref();
@@ -234,7 +233,7 @@ impl Config {
         }
     }
 
-    /// What is answered to a request that is refused, unless its limit or its route says so itself.
+    /// The response to refused requests, unless the limit or the route has one of its own.
     #[must_use]
     pub const fn answer(&self) -> Option<&AnswerSpec> {
         self.spec.answer.as_ref()
@@ -246,19 +245,18 @@ impl Config {
         self.spec.gateway.as_ref()
     }
 
-    /// What `plimsoll serve` does beside its limits, if the file says so.
+    /// The settings of `plimsoll serve`, if the file has any.
     #[must_use]
     pub const fn serve(&self) -> Option<&ServeSpec> {
         self.spec.serve.as_ref()
     }
 
-    /// Others that the program calls, in the order of the file.
+    /// The partners that the program calls, in the order of the file.
     pub fn partners(&self) -> impl Iterator<Item = (&str, &PartnerSpec)> {
         self.spec.partners.iter()
     }
 
-    /// Policies of handlers in the program, with the settings of the section `policies` as defaults and the `ipv6_prefix` of the
-    /// file: what the builder is told afterwards counts.
+    /// A builder for policies of handlers in the program. The section `policies` and `ipv6_prefix` of the file are its defaults.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -284,13 +282,13 @@ impl Config {
         }
     }
 
-    /// How many routes there are.
+    /// The number of routes.
     #[must_use]
     pub fn routes(&self) -> usize {
         self.spec.routes.len()
     }
 
-    /// The store that keeps a limiter, if one does.
+    /// The store of a limiter, if it is in one.
     pub(crate) fn store_of(&self, definition: &Definition) -> Option<&Store> {
         let store = definition.limiter.common.store.as_ref()?;
         self.spec.stores.get(&store.0)
@@ -301,22 +299,22 @@ impl Config {
     }
 }
 
-/// How many bits of an IPv6 address tell clients apart unless set: what is given to one customer.
+/// The default IPv6 prefix of a client: the network that one customer usually has.
 const IPV6_PREFIX: u32 = 64;
 
-/// A file, how to build it, and what is odd about it.
+/// A checked file: its content, the plan for building it, and warnings.
 type Checked = (File, Plan, Vec<Problem>);
 
-/// What the text says, as far as it can be read, and everything that is wrong with it.
+/// Reads a text as far as possible, and collects all its mistakes.
 fn read(source: &Source) -> (Option<Checked>, Vec<Problem>) {
     let Some(root) = &source.root else {
         return (None, source.problems.clone());
     };
-    // Places are looked up in the file as it is written.
+    // Places refer to the file as it is written, before short forms are expanded.
     let (long, mut problems) = expand(root);
     let read = plimsoll_spec::read::<File>(&long, Units::Required);
     problems.extend(read.problems);
-    // Of a value that could not be filled in, more need not be said.
+    // A variable that could not be substituted has its mistake already.
     let unset = |problem: &Problem| {
         source
             .problems

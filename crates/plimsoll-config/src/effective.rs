@@ -1,4 +1,4 @@
-//! A configuration with every default filled in: as YAML that reads as the same configuration, and as JSON.
+//! The effective configuration, with every default filled in: as YAML that reads as the same configuration, and as JSON.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -41,10 +41,10 @@ pub(crate) fn write(file: &File, plan: &Plan, f: &mut fmt::Formatter<'_>) -> fmt
     Ok(())
 }
 
-/// The limits that are in effect, by fields whose names do not change.
+/// The effective configuration as JSON, with stable field names.
 ///
-/// All limiters are in `limits`, whatever their section is called, each with its `class`. Routes have what they ask in
-/// `asks`: limits and providers, with those of lists in their place.
+/// All limiters are in `limits`, regardless of their section, each with its `class`. `asks` of a route lists its limits and
+/// providers, with lists expanded.
 pub(crate) fn json(file: &File, plan: &Plan) -> serde_json::Value {
     let mut json = serde_json::Map::new();
     let Some(root) = tree(file) else {
@@ -121,7 +121,7 @@ pub(crate) fn as_rate(fields: &mut Vec<(String, String)>) {
     fields.insert(0, (RATE.to_owned(), rate));
 }
 
-/// What a file says beside its limiters, one line for each store, provider, list and route.
+/// The other sections of a file, one line for each store, provider, list and route.
 pub(crate) fn settings(file: &File) -> Vec<(String, String)> {
     let root = tree(file);
     let mut settings = Vec::new();
@@ -159,7 +159,7 @@ fn number_alike(settings: &mut [(String, String)]) {
     }
 }
 
-/// What serde makes of something, as a tree.
+/// Serializes a value to a tree.
 fn tree(of: &impl Serialize) -> Option<Node> {
     // JSON keeps the order of fields, and the reader gives it back as a tree.
     let json = serde_json::to_string(of).ok()?;
@@ -340,7 +340,7 @@ fn flow(node: &Node) -> String {
     }
 }
 
-/// Text, in quotes if it could be taken for something else.
+/// A text, in quotes if it would be read as something else.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_%.-".contains(c);
     let begins = |c: char| c.is_ascii_alphabetic() || c.is_ascii_digit();

@@ -1,4 +1,4 @@
-//! Short forms of limits, made long before the file is read into types.
+//! Expands the short forms of limits, before the file is read into types.
 
 use plimsoll_spec::scalar::expected;
 use plimsoll_spec::{Entry, Node, Problem, Value, is_rate, label, long_form};

@@ -1,4 +1,4 @@
-//! A gateway before other servers, as a file describes it.
+//! The description of a gateway in a file.
 
 mod values;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 pub use values::{Address, Bytes, Origin};
 
-/// A gateway before other servers: where it listens, and what is behind it.
+/// A gateway in front of servers: its addresses and its upstreams.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -35,18 +35,18 @@ pub use values::{Address, Bytes, Origin};
 )]
 #[non_exhaustive]
 pub struct GatewaySpec {
-    /// Where it listens, one address or several: 127.0.0.1:8080 unless set. HTTP/1.1 and HTTP/2 are told apart by themselves.
+    /// The addresses to listen on, one or several: 127.0.0.1:8080 unless set. HTTP/1.1 and HTTP/2 are detected.
     #[serde(default)]
     pub listen: Listen,
-    /// With what it speaks TLS; it does not unless set.
+    /// The certificate for TLS; no TLS unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
-    /// The servers behind it, by the name of their pool. What a route does not send elsewhere goes to the first.
+    /// The upstream servers, by the name of their pool. Requests whose route names no pool go to the first.
     pub upstreams: Named<UpstreamSpec>,
-    /// The most bytes that the body of a request may have; any number unless set. What is longer is answered with 413.
+    /// The largest body of a request in bytes; unbounded unless set. A longer one is answered with 413.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body: Option<Bytes>,
-    /// How many threads serve connections: one for each processor unless set.
+    /// The number of threads that serve connections: one for each processor unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Count>,
 }
@@ -97,13 +97,13 @@ impl Serialize for Listen {
 )]
 #[non_exhaustive]
 pub struct TlsSpec {
-    /// The certificate and those that vouch for it, as PEM.
+    /// The certificate and its chain, as PEM.
     pub cert: String,
     /// Its private key, as PEM.
     pub key: String,
 }
 
-/// A pool of servers that are alike.
+/// A pool of equivalent servers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -111,28 +111,28 @@ pub struct TlsSpec {
 )]
 #[non_exhaustive]
 pub struct UpstreamSpec {
-    /// Where they are, one or several, such as `http://10.0.0.1:9000` or `https://api.example.com`. The one with the fewest requests in
-    /// flight is asked.
+    /// The URLs of the servers, one or several, such as `http://10.0.0.1:9000` or `https://api.example.com`. A request goes to the one
+    /// with the fewest requests in flight.
     pub to: Origins,
-    /// What is spoken with them: http1 or http2 (without TLS: with prior knowledge). Upgraded connections speak http1.
+    /// The protocol: http1 or http2 (without TLS: with prior knowledge). Upgraded connections use http1.
     #[serde(default, skip_serializing_if = "Protocol::is_default")]
     pub protocol: Protocol,
-    /// What they are told in `Host`: what the client said unless set.
+    /// The `Host` that is sent: that of the client unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The file of certificates that are believed, as PEM; those of the system unless set.
+    /// The file of trusted certificates, as PEM; those of the system unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// How many idle connections each worker keeps to each server.
+    /// The largest number of idle connections of each worker to each server.
     #[serde(default = "keep")]
     pub keep: Count,
-    /// How long is waited for them.
+    /// Time-outs.
     #[serde(default)]
     pub timeouts: TimeoutSpec,
-    /// How many requests may be sent again to another one of them.
+    /// The budget of retries.
     #[serde(default)]
     pub retries: RetrySpec,
-    /// When one of them is left alone for a while.
+    /// When a failing server is ejected for a while.
     #[serde(default)]
     pub health: HealthSpec,
 }
@@ -169,7 +169,7 @@ impl Serialize for Origins {
     }
 }
 
-/// What is spoken with servers.
+/// The protocol to servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -187,7 +187,7 @@ impl Protocol {
     }
 }
 
-/// How long is waited for servers.
+/// The time-outs for servers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -214,7 +214,7 @@ impl Default for TimeoutSpec {
     }
 }
 
-/// How many requests may be sent again: so many in a hundred, and so many each second beside.
+/// The budget of retries: a percentage of requests, and a number each second in addition.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -223,11 +223,11 @@ impl Default for TimeoutSpec {
 )]
 #[non_exhaustive]
 pub struct RetrySpec {
-    /// How often one request is sent again at most; 0 for never.
+    /// The largest number of retries of one request; 0 for none.
     pub most: u32,
-    /// Of a hundred requests so many.
+    /// The retries as a percentage of requests.
     pub percent: Percent,
-    /// And so many each second beside.
+    /// The retries each second in addition.
     pub least: u32,
 }
 
@@ -241,7 +241,7 @@ impl Default for RetrySpec {
     }
 }
 
-/// When a server is left alone for a while.
+/// When a failing server is ejected: it gets no requests for a while.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -250,11 +250,11 @@ impl Default for RetrySpec {
 )]
 #[non_exhaustive]
 pub struct HealthSpec {
-    /// After so many failures in a row: no connection, a broken answer, none in time, or one with a status of 5xx.
+    /// The number of failures in a row: no connection, a broken response, none in time, or one with a status of 5xx.
     pub failures: Count,
-    /// For so long, and twice as long each time it fails again right after.
+    /// The length of an ejection. It doubles each time that the server fails again right after.
     pub ejected: Period,
-    /// For so long at most.
+    /// The longest ejection.
     pub longest: Period,
 }
 

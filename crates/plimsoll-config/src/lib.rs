@@ -22,8 +22,8 @@ pub mod uses;
 pub use client::{ClientSpec, Network};
 pub use config::Config;
 pub use live::{
-    Change, Changes, FieldChange, FileWatch, FileWatcher, Fresh, LimitSet, Limits, Part, Restore,
-    Route, Saved, StateKept, What,
+    Change, ChangeKind, Changes, FieldChange, FileWatch, FileWatcher, FreshReason, LimitSet,
+    Limits, Part, Restore, Route, Saved, StateOutcome,
 };
 pub use partner::{CallRate, PartnerSpec};
 #[doc(inline)]

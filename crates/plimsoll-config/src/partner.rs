@@ -1,4 +1,4 @@
-//! Limits of others, which this program heeds when it calls them, as a file describes them.
+//! Partners: services that a program calls, and their limits.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::uses::{Spelled, spelled_as_text};
 
-/// A partner that this program calls, and how often.
+/// A partner: a service that this program calls, with a limit on the calls.
 ///
-/// Its quota is known, and is the `rate`; or nobody knows it, and it is learned from what the partner refuses.
+/// The limit is a known `rate`, or it is learned from the refusals of the partner.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -33,27 +33,27 @@ use crate::uses::{Spelled, spelled_as_text};
 )]
 #[non_exhaustive]
 pub struct PartnerSpec {
-    /// How often it may be called, where its terms say so.
+    /// The rate of calls, if the quota of the partner is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<CallRate>,
-    /// How often it is called to begin with, where nobody knows its quota: faster while it answers, slower when it refuses.
+    /// The initial rate of calls, if the quota is unknown: it rises while the partner answers, and falls when it refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learn: Option<CallRate>,
-    /// Not slower than this, whatever is learned: a hundredth of `learn` unless set.
+    /// The least learned rate: a hundredth of `learn` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<CallRate>,
-    /// Not faster than this, whatever is learned; without a bound unless set.
+    /// The largest learned rate; unbounded unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<CallRate>,
-    /// Lets calls wait, for their turn and through pauses. Without a queue they fail at once.
+    /// Lets calls wait, also during pauses. Without a queue they are refused at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// No answer pauses calls for longer, whatever it says: an hour unless set.
+    /// The longest pause that an answer of the partner can cause: an hour unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_pause: Option<Period>,
 }
 
-/// How often a partner is called: `10/s`, `5000/hour`.
+/// The rate of calls to a partner: `10/s`, `5000/hour`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallRate {
     text: String,
@@ -61,7 +61,7 @@ pub struct CallRate {
 }
 
 impl CallRate {
-    /// As many calls in as much time.
+    /// The rate as a quota.
     pub const fn quota(&self) -> Quota {
         self.quota
     }

@@ -1,10 +1,10 @@
-//! From descriptions to limits in Redis. Nothing is connected here.
+//! Builds limits in Redis from their descriptions. Nothing connects here.
 
 use plimsoll::Clock;
 use plimsoll_redis::{Borrow, FleetBuilder, Outage, RedisRule, Store, StoreBuilder, StoreError};
 use plimsoll_spec::{self as spec, Always, InvalidSpec, Kind, Limiter, Step};
 
-/// The store of a description. It goes by its own time, unless `clock` is moved by hand.
+/// The store of a description. It uses the clock of its server, unless `clock` is a manual clock.
 pub(crate) fn open(spec: &spec::Store, clock: &Clock) -> Result<Store, String> {
     let secret = spec
         .key_secret

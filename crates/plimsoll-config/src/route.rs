@@ -1,10 +1,10 @@
-//! Which requests a route is for.
+//! Routes: the conditions that a request has to meet.
 
 use std::fmt;
 
 use crate::uses::{AnswerSpec, PrioritySpec};
 
-/// A route of a file, with everything that hangs there by name.
+/// A route of a file, with the names of its limits.
 ///
 /// A request takes the first route of the file whose conditions it meets, all of them.
 ///
@@ -28,51 +28,51 @@ use crate::uses::{AnswerSpec, PrioritySpec};
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct RouteSpec {
-    /// Its name, for metrics and for the key `route`. Without one it is known by its first pattern.
+    /// Its name, for metrics and for the key `route`. `None`: see [`label`](Self::label).
     pub name: Option<String>,
-    /// The paths it is for: any of these.
+    /// The patterns of paths. One of them has to match.
     pub patterns: Vec<Pattern>,
-    /// The methods it is for; all of them if there are none here.
+    /// The methods. Empty: all methods.
     pub methods: Vec<String>,
-    /// The hosts it is for; all of them if there are none here.
+    /// The hosts. Empty: all hosts.
     pub hosts: Vec<HostPattern>,
-    /// What header fields must be, by their names in lower case.
+    /// The conditions on header fields, by their names in lower case.
     pub headers: Vec<(String, HeaderMatch)>,
-    /// Limits and providers, by name, in the order in which they are asked, each once.
+    /// The names of its limits and providers, each once, in the order in which they are asked.
     pub limits: Vec<String>,
-    /// The pool of the gateway that serves these requests; the first one if there is none here.
+    /// The upstream pool of the gateway. `None`: the first pool.
     pub to: Option<String>,
-    /// The limiter of the bytes of bodies.
+    /// The name of the limiter of body bytes.
     pub bytes: Option<String>,
-    /// Whether a permit can be held here until the work is done.
+    /// Whether permits can be held until the work is done.
     pub holds: bool,
-    /// How much a request matters here.
+    /// The priority of its requests.
     pub priority: Option<PrioritySpec>,
-    /// What is answered to a request that is refused here, unless the limit that refuses says so itself.
+    /// The response to requests that are refused here, unless the limit has one of its own.
     pub answer: Option<AnswerSpec>,
 }
 
 impl RouteSpec {
-    /// Its name, or else its first pattern.
+    /// Its name, or its first pattern if it has none.
     #[must_use]
     pub fn label(&self) -> &str {
         let pattern = || self.patterns.first().map_or("", Pattern::as_str);
         self.name.as_deref().unwrap_or_else(pattern)
     }
 
-    /// Whether a path is all that it asks of a request.
+    /// Whether it has no conditions besides the path.
     #[must_use]
     pub const fn is_by_path(&self) -> bool {
         self.methods.is_empty() && self.hosts.is_empty() && self.headers.is_empty()
     }
 }
 
-/// A host, or all below one: `example.com`, `*.example.com`.
+/// A pattern of hosts: one host (`example.com`), or all its subdomains (`*.example.com`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HostPattern(String);
 
 impl HostPattern {
-    /// Reads a pattern; the error says what was expected.
+    /// Parses a pattern. The error describes what was expected.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         const WANTED: &str = "a host such as example.com or *.example.com, without a port";
         let host = text.strip_prefix("*.").unwrap_or(text);
@@ -85,7 +85,7 @@ impl HostPattern {
         Ok(Self(text.to_ascii_lowercase()))
     }
 
-    /// Whether it is for this host. A port at its end does not count, nor does case. `*.` stands for one or more labels.
+    /// Whether it matches a host. Case and a port are ignored. `*.` matches one or more labels.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         let port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
@@ -103,7 +103,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether every host that `other` is for is one for this too.
+    /// Whether it matches every host that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self.0.strip_prefix('*'), other.0.strip_prefix('*')) {
             (Some(end), Some(other)) => other.ends_with(end),
@@ -112,20 +112,20 @@ impl HostPattern {
     }
 }
 
-/// As it stands in the file, in lower case.
+/// As in the file, in lower case.
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// What a header field must be.
+/// A condition on a header field.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum HeaderMatch {
-    /// `present`: there, whatever it says.
+    /// `present`: the request has the field, with any value.
     Present,
-    /// Exactly this text.
+    /// The value is exactly this text.
     Is(String),
 }
 
@@ -137,7 +137,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Whether a field with these values is what it must be.
+    /// Whether a field with these values meets the condition.
     #[must_use]
     pub fn matches<'a>(&self, mut values: impl Iterator<Item = &'a [u8]>) -> bool {
         match self {
@@ -149,9 +149,19 @@ impl HeaderMatch {
 
 /// A pattern of paths.
 ///
-/// A path is divided at its slashes, and segments are compared as they are: capitals count, nothing is decoded, and the
-/// empty segment after a slash at the end is one. `*` stands for one segment that is not empty, `**` at the end for any
-/// number of segments, none at all included.
+/// A path is split at its slashes, and segments are compared as they are: case counts, nothing is decoded, and a trailing slash
+/// adds an empty segment. `*` matches one segment that is not empty, `**` at the end any number of segments, including none.
+///
+/// ```
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limits: { a: 1/s }\nroutes: [{ match: /v1/*/items/**, limits: [a] }]";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let pattern = &config.route_specs()[0].patterns[0];
+/// assert!(pattern.matches("/v1/shop/items") && pattern.matches("/v1/shop/items/7/price"));
+/// assert!(!pattern.matches("/v1//items") && !pattern.matches("/V1/shop/items"));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Pattern {
     text: String,
@@ -169,7 +179,7 @@ pub enum Segment {
 }
 
 impl Pattern {
-    /// Reads a pattern; the error says what was expected.
+    /// Parses a pattern. The error describes what was expected.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let path = text
             .strip_prefix('/')
@@ -193,7 +203,7 @@ impl Pattern {
         })
     }
 
-    /// As it stands in the file.
+    /// The pattern as in the file.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -211,7 +221,7 @@ impl Pattern {
         self.open
     }
 
-    /// Whether it is for this path.
+    /// Whether it matches a path.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         let Some(path) = path.strip_prefix('/') else {

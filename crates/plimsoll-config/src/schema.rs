@@ -2,8 +2,8 @@
 
 /// The JSON Schema of configuration files, made of the types they are read into.
 ///
-/// It checks fields, words, numbers and units. That names exist and go where they are used is for
-/// [`Config`](crate::Config) to say.
+/// It checks fields, keywords, numbers and units. [`Config`](crate::Config) checks in addition that names exist and fit the
+/// places that use them.
 #[must_use]
 pub fn schema() -> String {
     plimsoll_spec::schema_of::<crate::spec::File>()

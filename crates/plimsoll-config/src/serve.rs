@@ -1,11 +1,10 @@
-//! What a file says about the server itself.
+//! The settings of `plimsoll serve` in a file.
 
 use plimsoll_spec::Period;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What `plimsoll serve` does beside its limits. An option of the command line counts before what stands here, and a change
-/// counts from the next start on.
+/// Settings of `plimsoll serve`. Options of the command line take precedence, and changes apply at the next start.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -25,15 +24,15 @@ use serde::{Deserialize, Serialize};
 )]
 #[non_exhaustive]
 pub struct ServeSpec {
-    /// The directory in which what limits in memory remember is kept, so that a restart is not a free burst; nowhere unless set. A path that
-    /// does not begin with `/` begins where the server was started.
+    /// The directory for the saved state of limits in memory, so that a restart is not a free burst; none unless set. A relative path
+    /// starts at the working directory of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
-    /// How often it is written there, beside at the end: every 30s unless set.
+    /// The interval at which the state is saved, besides at the end: every 30s unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_every: Option<Period>,
-    /// How old a connection over gRPC becomes, ten per cent more or less, before its client is asked to open another one, so that
-    /// proxies spread over servers that were added: 24h unless set.
+    /// The age, ten per cent more or less, at which a gRPC connection is closed gracefully, so that proxies spread over servers that
+    /// were added: 24h unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc_age: Option<Period>,
 }

@@ -1,11 +1,11 @@
-//! The text of a configuration: one file or several, with what comes from the environment filled in.
+//! The text of a configuration: one file and those that it includes, with variables of the environment substituted.
 
 use std::path::{Path, PathBuf};
 
 use plimsoll_spec::scalar::expected;
 use plimsoll_spec::{
-    Entry, Node, Place, Problem, Secret, Units, Value, Written, label, put_variables, quote,
-    read_one, text_of,
+    Entry, Node, Place, Problem, Secret, Units, Value, Written, label, quote, read_one,
+    substitute_variables, text_of,
 };
 
 use crate::Format;
@@ -83,12 +83,12 @@ impl Reader<'_> {
                 return None;
             }
         };
-        root.put_into(file);
+        root.set_file(file);
         if let Value::Map(sections) = &mut root.value {
             // A place for anchors.
             sections.retain(|section| !section.key.starts_with("x-"));
         }
-        let unset = put_variables(&mut root, &variable);
+        let unset = substitute_variables(&mut root, &variable);
         self.source.problems.extend(unset);
         self.secrets(&mut root);
         for (text, place) in included(&root) {
@@ -285,8 +285,7 @@ fn field<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
     Some(&mut entry.value)
 }
 
-/// Puts the text of `{ env: NAME }` or `{ file: PATH }` in its place. What is wrong has an address in its place that nobody
-/// uses.
+/// Substitutes `{ env: NAME }` or `{ file: PATH }` by its text. A mistake is substituted by an unused address.
 fn secret(node: &mut Node) -> Option<Problem> {
     let Value::Map(_) = &node.value else {
         return None;

@@ -1,4 +1,4 @@
-//! What a configuration file holds, as types: limiters, and where they are used. The JSON Schema is made of them.
+//! The types of a configuration file, from which the JSON Schema is generated.
 
 use std::borrow::Cow;
 
@@ -23,52 +23,52 @@ use crate::uses::{AnswerSpec, PrioritySpec, Use, WithoutKey};
     extend("patternProperties" = { "^x-": {} })
 )]
 pub(crate) struct File {
-    /// Other files whose sections are put to those of this one: their paths, seen from this file.
+    /// Other files whose sections are added to those of this one: their paths, relative to this file.
     #[serde(default, skip_serializing_if = "is_done")]
     pub(crate) include: Option<Paths>,
-    /// Weights beside `request_count`, `request_items`, `network_bytes` and `memory_size`.
+    /// Weights in addition to `request_count`, `request_items`, `network_bytes` and `memory_size`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) weights: Vec<Name>,
-    /// Where limiters with a `store` are kept, by name.
+    /// The stores of limiters with a `store`, by name.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) stores: Named<Store>,
     /// The limiters, by name.
     #[serde(default)]
     pub(crate) limiters: Named<Limit>,
-    /// More limiters, by name: another word for `limiters`.
+    /// More limiters, by name: another name for `limiters`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) limits: Named<Limit>,
-    /// What all policies have in common that do not say otherwise: those of limits, and of handlers in the program.
+    /// Defaults of all policies: of limits, and of handlers in the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) policies: Option<PolicySettings>,
-    /// Limiters by what they count, for places that count several things.
+    /// Providers: limiters by weight, for code that measures several weights.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) providers: Named<Provider>,
-    /// Lists of limiters, providers and other lists by name, in the order in which they are asked.
+    /// Named lists of limiters, providers and other lists, in the order in which they are asked.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) middleware: Named<Vec<Name>>,
-    /// Where they hang. The first route that matches counts.
+    /// The routes of requests to limits. The first route that matches counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) routes: Vec<Route>,
-    /// Proxies that are trusted to tell the address of a client, such as `10.0.0.0/8` or `::1`.
+    /// Trusted proxies, whose header field names the client, such as `10.0.0.0/8` or `::1`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) proxies: Vec<Network>,
-    /// Clients whose IPv6 addresses begin with so many bits alike are one: 64 unless set.
+    /// The number of leading bits of an IPv6 address that identify a client: 64 unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ipv6_prefix: Option<u32>,
-    /// How trusted proxies tell the address of a client.
+    /// The header field in which trusted proxies name the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<Client>,
-    /// What is answered to a request that is refused, unless its limit or its route says so itself.
+    /// The response to refused requests, unless the limit or the route has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<AnswerSpec>,
-    /// A gateway before other servers, for `plimsoll gateway`: where it listens, and what is behind it.
+    /// A gateway in front of servers, for `plimsoll gateway`: its addresses and its upstreams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gateway: Option<GatewaySpec>,
-    /// What `plimsoll serve` does beside its limits.
+    /// Settings of `plimsoll serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) serve: Option<ServeSpec>,
-    /// Others that this program calls, by name, and how often: for the client layer of a program.
+    /// Partners that the program calls, by name, and the limits of these calls: for the client layer of a program.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub(crate) partners: Named<PartnerSpec>,
 }
@@ -161,12 +161,12 @@ impl Limit {
     }
 }
 
-/// The limiters of a place, by weight.
+/// Limiters by weight.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Provider(pub(crate) Named<Words>);
 
-/// A path, and what hangs there.
+/// A route: the requests that it matches, and their limits.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -185,34 +185,34 @@ pub(crate) struct Route {
     /// The hosts, such as example.com or *.example.com; all of them unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hosts: Option<Vec<String>>,
-    /// What header fields must be: a text, or `present`.
+    /// Conditions on header fields: a text, or `present`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     #[schemars(schema_with = "crate::uses::header_fields")]
     pub(crate) headers: Named<String>,
     /// A limiter, a provider or a list by name, or several of them in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) middleware: Option<Words>,
-    /// Limits that are asked after those of `middleware`, by name, in order. What has keys has a `key` that says which.
+    /// Limits by name, which are asked after those of `middleware`, in order. A limit with keys needs a `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<Words>,
     /// The pool of `gateway` that serves these requests: the first one unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) to: Option<Name>,
-    /// The limiter of the bytes of a body: they are counted and not held, so it must be a rate or a basic one.
+    /// The limiter of body bytes. Bytes are counted and not held, so it must be a rate or a basic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<Name>,
-    /// Whether a permit can be held here until the work is done. Where it cannot, only rate and basic limiters can hang.
+    /// Whether a permit can be held until the work is done. If not, the route can have rate and basic limiters only.
     #[serde(default = "yes")]
     pub(crate) holds: bool,
-    /// How much a request matters here: `critical`, `normal`, `non-critical` or `header:x-priority`.
+    /// The priority of its requests: `critical`, `normal`, `non-critical` or `header:x-priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<PrioritySpec>,
-    /// What is answered to a request that is refused here, unless its limit says so itself.
+    /// The response to requests that are refused here, unless the limit has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<AnswerSpec>,
 }
 
-/// How trusted proxies tell the address of a client.
+/// The header field in which trusted proxies name the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,

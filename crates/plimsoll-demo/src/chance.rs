@@ -1,4 +1,4 @@
-//! Chance that is the same each time.
+//! Random numbers from a fixed seed.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Chance {
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The time to the next of so many a second that come independently of each other.
+    /// The time to the next arrival of a Poisson process with this rate.
     pub(crate) fn gap(&mut self, per_second: f64) -> Duration {
         Duration::from_secs_f64(-(1.0 - self.share()).ln() / per_second)
     }

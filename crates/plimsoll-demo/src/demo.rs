@@ -1,4 +1,4 @@
-//! The demo: an upstream, a gateway before it, clients, two runs.
+//! Runs the demo: an upstream, a gateway in front of it, clients, two runs.
 
 use std::fmt;
 use std::io;
@@ -20,20 +20,20 @@ use crate::script::{Class, Stage, WORKERS};
 use crate::traffic::Clients;
 use crate::upstream::Upstream;
 
-/// The limits, with a word for their mode and for the address of the upstream.
+/// The file of limits, with placeholders for the mode and the address of the upstream.
 const FILE: &str = include_str!("gateway.yaml");
-/// The port where operators look for a page.
+/// The usual admin port.
 const PAGE: u16 = 8422;
-/// How long something that happens at once may take at most.
+/// The time-out for steps that take next to no time.
 const SOON: Duration = Duration::from_secs(30);
 
-/// How a demo runs.
+/// The settings of a demo.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long both runs take together: two minutes unless set.
+    /// The duration of both runs together. Default: two minutes.
     pub length: Duration,
-    /// Where the live page is: on 127.0.0.1:8422 unless set, or on another port if that is taken.
+    /// The address of the live page. Default: 127.0.0.1:8422, or another port if that is taken.
     pub admin: Option<SocketAddr>,
 }
 
@@ -46,15 +46,15 @@ impl Default for Settings {
     }
 }
 
-/// Why a demo does not run.
+/// An error of a demo.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The gateway does not start.
+    /// The gateway cannot start.
     Gateway(GatewayError),
-    /// Something that a demo needs of the system.
+    /// An I/O error.
     Io(&'static str, io::Error),
-    /// The file was changed, and the gateway did not take it.
+    /// The gateway did not reload the changed file.
     NotRead,
 }
 
@@ -78,19 +78,19 @@ impl From<GatewayError> for StartError {
     }
 }
 
-/// What happens while a demo runs.
+/// An event of a running demo.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A run begins.
+    /// A run starts.
     Begins(Phase),
-    /// A stage begins, so long after the start of its run.
+    /// A stage starts, this long after the start of its run.
     Stage(Stage, Duration),
-    /// What became of requests since the last time this was said.
+    /// The results of requests since the last event of this kind.
     Sums(Vec<(Class, Sums)>),
 }
 
-/// A demo that is ready: its page is there.
+/// A demo that is ready to run, with its live page.
 #[derive(Debug)]
 pub struct Demo {
     length: Duration,
@@ -100,11 +100,11 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Listens: the upstream, the gateway before it, its page.
+    /// Starts the upstream, the gateway and the live page.
     ///
     /// # Errors
     ///
-    /// If an address cannot be listened on, or the file of limits cannot be written.
+    /// If an address cannot be bound, or the file of limits cannot be written.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
         let upstream = Upstream::start().await;
         let upstream = upstream.map_err(|error| StartError::Io("cannot listen", error))?;
@@ -133,24 +133,24 @@ impl Demo {
         })
     }
 
-    /// Where the live page is.
+    /// The URL of the live page.
     #[must_use]
     pub fn page(&self) -> String {
         let admin = self.gateway.admin_address();
         admin.map_or_else(String::new, |admin| format!("http://{admin}/"))
     }
 
-    /// The file of limits. It is read again when it changes, and gone at the end.
+    /// The file of limits. The gateway reloads it when it changes; the demo removes it at the end.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.directory.file()
     }
 
-    /// Runs, and says what came of it; if `stop` is ready before the end, what came of it until then.
+    /// Runs the demo, and returns its report. If `stop` is ready before the end, the report covers the time until then.
     ///
     /// # Errors
     ///
-    /// If the gateway does not read its file again.
+    /// If the gateway does not reload its file.
     pub async fn run(
         self,
         stop: impl Future<Output = ()>,
@@ -180,7 +180,7 @@ impl Demo {
                 break;
             }
             if phase == Phase::Without {
-                // Both runs begin with an upstream that has nothing to do.
+                // Both runs start with an idle upstream.
                 upstream.set_workers(WORKERS);
                 until(|| upstream.is_idle()).await;
                 let failed = |error| StartError::Io("cannot write the file of limits", error);
@@ -208,7 +208,7 @@ fn file(upstream: &Upstream, mode: Mode) -> String {
     FILE.replace("UPSTREAM", &to).replace("MODE", mode)
 }
 
-/// Waits until this is so, and not for long; whether it is.
+/// Waits a short time for a condition. Returns whether it holds.
 async fn until(is_so: impl Fn() -> bool) -> bool {
     let waits = async {
         while !is_so() {
@@ -218,7 +218,7 @@ async fn until(is_so: impl Fn() -> bool) -> bool {
     timeout(SOON, waits).await.is_ok()
 }
 
-/// One run, and whether it was ended early.
+/// Makes one run. Returns it, and whether it was ended early.
 async fn run(
     upstream: &Upstream,
     to: SocketAddr,
@@ -246,7 +246,7 @@ async fn run(
         tokio::select! {
             sample = said.recv() => match sample {
                 Some(sample) => run.samples.push(sample),
-                // All clients have asked, and were answered; on a machine that stood still before the last stage was told.
+                // All clients have ended. On a machine that stalled, the last stage may not have been reported.
                 None => {
                     stages.for_each(|stage| tell(Event::Stage(stage, start.elapsed())));
                     break false;
@@ -260,7 +260,7 @@ async fn run(
                     upstream.set_workers(stage.workers());
                     tell(Event::Stage(stage, now));
                 }
-                // What was sent just now is still under way.
+                // Requests that were just sent are still in flight.
                 let until = now.saturating_sub(crate::script::PATIENCE).min(whole);
                 if until > told {
                     let sums = |class| (class, run.sums_between(class, told, until));

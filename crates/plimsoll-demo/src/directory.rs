@@ -1,4 +1,4 @@
-//! A directory for the file of limits, gone when it is dropped.
+//! A temporary directory for the file of limits.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ impl Directory {
         self.0.join("gateway.yaml")
     }
 
-    /// Puts a file in place, whole.
+    /// Writes a file atomically.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let beside = self.0.join("gateway.yaml.new");
         fs::write(&beside, text)?;

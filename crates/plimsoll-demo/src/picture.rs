@@ -1,4 +1,4 @@
-//! What came of it, as a picture.
+//! The report as an SVG picture.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,10 +13,10 @@ const MARGIN: f64 = 56.0;
 const GAP: f64 = 48.0;
 const CHART: f64 = 190.0;
 const PLOT: f64 = (WIDTH - 2.0 * MARGIN - GAP) / 2.0;
-/// So many points a line has.
+/// The number of points of a line.
 const POINTS: u32 = 60;
 
-/// Colours for light and for dark: the reader's choice.
+/// Colours for light and dark mode.
 const STYLE: &str = "
 svg { background: #fff; font: 13px system-ui, sans-serif; }
 text { fill: #14202e; } .muted { fill: #55647a; } .title { font-size: 20px; font-weight: 650; } .head { font-size: 15px; font-weight: 650; }
@@ -67,7 +67,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Report {
-    /// A picture that needs nothing else: goodput and latency over time, who was refused and why, before and after.
+    /// The report as a self-contained SVG: goodput and latency over time, refusals by class, limit and reason, of both runs.
     #[must_use]
     pub fn to_svg(&self) -> String {
         picture(self)
@@ -97,7 +97,7 @@ fn picture(report: &Report) -> String {
     legend(&mut svg, 82.0);
     for (column, (phase, run)) in [0.0, 1.0].into_iter().zip(report.runs()) {
         let x = MARGIN + column * (PLOT + GAP);
-        svg.text(x, 116.0, "head", phase.word());
+        svg.text(x, 116.0, "head", phase.as_str());
         chart(
             &mut svg,
             run,
@@ -128,7 +128,7 @@ fn picture(report: &Report) -> String {
     }
     let mut y = 830.0;
     for ((class, limit), (count, reasons)) in refusals {
-        svg.text(MARGIN, y, "", class.word());
+        svg.text(MARGIN, y, "", class.as_str());
         svg.text(MARGIN + 160.0, y, "n", &count.to_string());
         let why = format!("{limit}: {}", reasons.join(", "));
         svg.text(MARGIN + 180.0, y, "muted", &why);
@@ -138,7 +138,7 @@ fn picture(report: &Report) -> String {
     svg.0
 }
 
-/// A row for each class and limit, so that no limit is left out however many reasons there are; the most frequent reason first.
+/// One row for each class and limit, with the most frequent reasons first, so that no limit is left out.
 fn by_limit(report: &Report) -> BTreeMap<(Class, String), (u64, Vec<String>)> {
     let mut rows = BTreeMap::new();
     for (class, limit, reason, count) in report.refusals() {
@@ -152,12 +152,12 @@ fn by_limit(report: &Report) -> BTreeMap<(Class, String), (u64, Vec<String>)> {
 fn legend(svg: &mut Svg, y: f64) {
     let mut x = MARGIN;
     for class in Class::ALL {
-        svg.line(class.word(), &[(x, y - 4.0), (x + 24.0, y - 4.0)]);
+        svg.line(class.as_str(), &[(x, y - 4.0), (x + 24.0, y - 4.0)]);
         let text = match class {
-            Class::Abuser => format!("{}, {:.0}/s by one caller", class.word(), class.rate()),
+            Class::Abuser => format!("{}, {:.0}/s by one caller", class.as_str(), class.rate()),
             _ => format!(
                 "{}, {}, {:.0}/s",
-                class.word(),
+                class.as_str(),
                 class.priority(),
                 class.rate()
             ),
@@ -210,7 +210,7 @@ fn chart(
             let across = x + PLOT * (f64::from(point) + 0.5) / f64::from(POINTS);
             points.push((across, y + CHART * (1.0 - (value / top).min(1.0))));
         }
-        svg.line(class.word(), &points);
+        svg.line(class.as_str(), &points);
     }
 }
 
@@ -226,14 +226,14 @@ fn table(svg: &mut Svg, report: &Report, y: f64) {
         Phase::With => MARGIN + 680.0,
     };
     for (phase, _) in report.runs() {
-        svg.text(column(phase), y + 22.0, "n head", phase.word());
+        svg.text(column(phase), y + 22.0, "n head", phase.as_str());
         for (offset, text) in [(0.0, "in time"), (110.0, "p99"), (200.0, "refused")] {
             svg.text(column(phase) + offset, y + 42.0, "n muted", text);
         }
     }
     for (row, class) in [0.0, 1.0, 2.0, 3.0].into_iter().zip(Class::ALL) {
         let y = y + 64.0 + 20.0 * row;
-        svg.text(MARGIN, y, "", class.word());
+        svg.text(MARGIN, y, "", class.as_str());
         svg.text(
             MARGIN + 170.0,
             y,

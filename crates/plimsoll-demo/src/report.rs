@@ -1,4 +1,4 @@
-//! What came of it, as text.
+//! The report as text.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use crate::script::{Class, PATIENCE, Stage};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Every limit is in shadow mode: nothing is refused.
+    /// All limits are in shadow mode: nothing is refused.
     Without,
     /// The same limits are enforced.
     With,
 }
 
 impl Phase {
-    /// A word for it.
+    /// Its name.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Without => "without limits",
             Self::With => "with Plimsoll",
@@ -26,7 +26,7 @@ impl Phase {
     }
 }
 
-/// What came of both runs, or of one if the demo was ended early. As text it is a report for a terminal.
+/// The report of both runs, or of one if the demo was ended early. `Display` prints it for a terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     runs: Vec<Run>,
@@ -41,7 +41,7 @@ impl Report {
         [Phase::Without, Phase::With].into_iter().zip(&self.runs)
     }
 
-    /// What became of the requests of a class in a run, in one stage or in all of them; nothing if it was not run.
+    /// The results of a class in a run, in one stage or in all of them. Zero if the run did not take place.
     #[must_use]
     pub fn sums(&self, phase: Phase, class: Class, stage: Option<Stage>) -> Sums {
         let mut runs = self.runs();
@@ -49,7 +49,7 @@ impl Report {
         run.map_or_else(Sums::default, |(_, run)| run.sums(class, stage))
     }
 
-    /// Who was refused by which limit, why, and how often; the most frequent first.
+    /// The refusals by class, limit and reason, the most frequent first.
     pub(crate) fn refusals(&self) -> Vec<(Class, String, String, u64)> {
         let mut all = Vec::new();
         for class in Class::ALL {
@@ -64,7 +64,7 @@ impl Report {
     fn table(&self, stage: Option<Stage>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<10}{:>10}", "", "asked")?;
         for (phase, _) in self.runs() {
-            write!(f, "   │ {:<36}", phase.word())?;
+            write!(f, "   │ {:<36}", phase.as_str())?;
         }
         write!(f, "\n{:<10}{:>10}", "", "a second")?;
         for _ in self.runs() {
@@ -76,7 +76,7 @@ impl Report {
         }
         writeln!(f)?;
         for class in Class::ALL {
-            write!(f, "{:<10}{:>10.0}", class.word(), class.rate())?;
+            write!(f, "{:<10}{:>10.0}", class.as_str(), class.rate())?;
             for (_, run) in self.runs() {
                 let sums = run.sums(class, stage);
                 let per_second = format!("{:.1}/s", sums.goodput);
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// A time; that of a client that gave up says so.
+/// A latency; marked if clients gave up.
 pub(crate) fn shown(time: std::time::Duration) -> String {
     match time >= PATIENCE {
         true => "gave up".to_owned(),
@@ -117,7 +117,7 @@ impl fmt::Display for Report {
             writeln!(f, "\nWho was refused, by which limit, and why:\n")?;
         }
         for (class, limit, reason, count) in refusals {
-            writeln!(f, "{:<10}{count:>10}   {limit}: {reason}", class.word())?;
+            writeln!(f, "{:<10}{count:>10}   {limit}: {reason}", class.as_str())?;
         }
         if self.runs.iter().any(|run| run.length < run.whole) || self.runs.len() < 2 {
             writeln!(f, "\nIt was ended early: this is what there is until then.")?;

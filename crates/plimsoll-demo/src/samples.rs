@@ -1,20 +1,20 @@
-//! What became of requests.
+//! The results of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::script::{Class, PATIENCE, Stage};
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Answered in time.
     Good,
-    /// Not answered in time: the client gave up.
+    /// Not answered in time: the client timed out.
     GaveUp,
     /// Refused by a limit, for a reason.
     Refused { limit: String, reason: String },
-    /// The upstream failed or was too full.
+    /// The upstream failed, or its queue was full.
     Failed,
 }
 
@@ -22,46 +22,46 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) class: Class,
-    /// When it was sent, since the start of the run.
+    /// The time at which it was sent, since the start of the run.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     pub(crate) outcome: Outcome,
 }
 
-/// One run: all requests, and how long it was.
+/// One run: its requests and its duration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) samples: Vec<Sample>,
-    /// How long it should have been.
+    /// The planned duration.
     pub(crate) whole: Duration,
-    /// How long it was: less if it was ended early.
+    /// The actual duration, which is shorter if it was ended early.
     pub(crate) length: Duration,
 }
 
-/// What became of some requests.
+/// The results of a set of requests.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Sums {
-    /// Requests that were sent.
+    /// The number of requests that were sent.
     pub sent: u64,
-    /// Answered in time.
+    /// The number of requests that were answered in time.
     pub good: u64,
-    /// Their clients gave up.
+    /// The number of requests whose clients timed out.
     pub gave_up: u64,
-    /// The upstream failed.
+    /// The number of requests for which the upstream failed.
     pub failed: u64,
-    /// Refused by a limit.
+    /// The number of requests that a limit refused.
     pub refused: u64,
-    /// Answered in time, a second.
+    /// The requests a second that were answered in time.
     pub goodput: f64,
-    /// Of those that were not refused: 99 of 100 took less. One that gave up took all the patience of its client.
+    /// The 99th percentile of the latency of requests that were not refused. A time-out counts with the time-out of the client.
     pub p99: Option<Duration>,
-    /// How often each limit refused, and why.
+    /// The number of refusals by limit and reason.
     pub reasons: BTreeMap<(String, String), u64>,
 }
 
 impl Run {
-    /// What became of the requests of a class, in one stage or in all of them.
+    /// The results of a class, in one stage or in all of them.
     pub(crate) fn sums(&self, class: Class, stage: Option<Stage>) -> Sums {
         let (from, to) = stage.map_or((0.0, 1.0), Stage::span);
         let (from, to) = (self.whole.mul_f64(from), self.whole.mul_f64(to));
@@ -85,7 +85,7 @@ impl Run {
                     continue;
                 }
             }
-            // An answer that comes at once and says nothing is not a fast one.
+            // A refusal is fast, but no fast answer.
             times.push(match sample.outcome {
                 Outcome::Good => sample.took,
                 _ => PATIENCE,

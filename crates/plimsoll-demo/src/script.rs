@@ -1,36 +1,36 @@
-//! Who asks for how much, and what happens when.
+//! The script of a run: the load of each class, and the stages.
 
 use std::time::Duration;
 
-/// Clients give up after this. What is answered in time is goodput.
+/// The time-out of clients. Answers within it are goodput.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// How many workers the upstream has, and how many of them are left in the middle.
+/// The number of workers of the upstream, and how many of them remain in the middle of a run.
 pub(crate) const WORKERS: usize = 16;
 pub(crate) const LEFT: usize = 4;
-/// How long a worker takes for a request, on average.
+/// The mean service time of a worker.
 pub(crate) const SERVICE: Duration = Duration::from_millis(80);
 
-/// Who asks.
+/// A class of clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Class {
-    /// Critical: money.
+    /// A checkout: critical.
     Checkout,
-    /// Normal: people who look around.
+    /// People who browse: normal.
     Browse,
-    /// Not critical: a job that can wait.
+    /// A batch job: not critical.
     Batch,
-    /// One caller that asks for far more than all others.
+    /// One client with a far higher load than all others.
     Abuser,
 }
 
 impl Class {
-    /// All of them, who matters most first.
+    /// All classes, the most important first.
     pub const ALL: [Self; 4] = [Self::Checkout, Self::Browse, Self::Batch, Self::Abuser];
 
     /// Its name.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Checkout => "checkout",
             Self::Browse => "browse",
@@ -39,7 +39,7 @@ impl Class {
         }
     }
 
-    /// How much it matters.
+    /// Its priority, as the value of the priority header.
     #[must_use]
     pub const fn priority(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl Class {
     pub(crate) const fn path(self) -> &'static str {
         match self {
             Self::Checkout => "/checkout",
-            // It asks for what everybody asks for.
+            // Its requests look like those of browsing clients.
             Self::Browse | Self::Abuser => "/browse",
             Self::Batch => "/batch",
         }
     }
 
-    /// Requests a second.
+    /// Its requests a second.
     pub(crate) const fn rate(self) -> f64 {
         match self {
             Self::Checkout => 20.0,
@@ -69,7 +69,7 @@ impl Class {
         }
     }
 
-    /// How many callers, with a key each.
+    /// The number of its clients, each with a key.
     pub(crate) const fn callers(self) -> u32 {
         match self {
             Self::Checkout => 20,
@@ -80,25 +80,25 @@ impl Class {
     }
 }
 
-/// A part of a run.
+/// A stage of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Three priorities, and room for all of them.
+    /// Three classes, with capacity for all of them.
     Quiet,
     /// The abuser joins.
     Abuse,
     /// Three of four workers are lost.
     Drop,
-    /// They are back, and the abuser is gone.
+    /// All workers are back, and the abuser has stopped.
     Back,
 }
 
 impl Stage {
-    /// All of them, in their order.
+    /// All stages, in order.
     pub const ALL: [Self; 4] = [Self::Quiet, Self::Abuse, Self::Drop, Self::Back];
 
-    /// What happens.
+    /// What happens, in a few words.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Stage {
         }
     }
 
-    /// When it begins and ends, as shares of the run.
+    /// Its start and its end, as fractions of the run.
     #[must_use]
     pub const fn span(self) -> (f64, f64) {
         match self {
@@ -127,7 +127,7 @@ impl Stage {
         }
     }
 
-    /// When a class asks, as shares of the run: the abuser only in the middle.
+    /// The start and the end of the load of a class, as fractions of the run: the abuser is active only in the middle.
     pub(crate) const fn when(class: Class) -> (f64, f64) {
         match class {
             Class::Abuser => (Self::Abuse.span().0, Self::Drop.span().1),

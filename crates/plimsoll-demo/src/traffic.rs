@@ -1,4 +1,4 @@
-//! Clients, in an open loop: they ask when they ask, whatever becomes of those before them.
+//! Clients in an open loop: they send requests at given times, regardless of earlier responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ impl Clients {
         })
     }
 
-    /// Sends what a class asks for in a run of this length, and says what becomes of each request.
+    /// Sends the requests of a class in a run of this length, and reports the result of each.
     pub(crate) async fn ask(
         self: Arc<Self>,
         class: Class,
@@ -76,7 +76,7 @@ impl Clients {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection: one that is there, or a new one.
+    /// An idle connection, or a new one.
     async fn connection(&self) -> Option<Connection> {
         loop {
             let Some(mut known) = self.idle().pop() else {
@@ -97,7 +97,7 @@ impl Clients {
         let mut connection = self.connection().await?;
         let request = Request::get(class.path())
             .header("host", "shop.example")
-            .header("x-api-key", format!("{}-{caller}", class.word()))
+            .header("x-api-key", format!("{}-{caller}", class.as_str()))
             .body(Empty::new())
             .ok()?;
         let response = connection.send_request(request).await.ok()?;
@@ -111,7 +111,7 @@ impl Clients {
     }
 }
 
-/// What a limit says that refuses (RFC 9457).
+/// The problem document of a refusal (RFC 9457).
 fn refused(body: &[u8]) -> Option<Outcome> {
     let problem: serde_json::Value = serde_json::from_slice(body).ok()?;
     Some(Outcome::Refused {

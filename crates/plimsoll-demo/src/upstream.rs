@@ -1,4 +1,5 @@
-//! A server with a pool of workers. Like many, it begins what it was sent and finishes it, whether or not somebody still waits.
+//! A server with a pool of workers. Like many servers, it finishes every request that it has started, also if the client has
+//! timed out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,16 +22,16 @@ use tokio::task::JoinSet;
 use crate::chance::Chance;
 use crate::script::{SERVICE, WORKERS};
 
-/// How many requests wait for a worker at most; more are answered with 503.
+/// The bound of the queue for workers. Further requests are answered with 503.
 const BACKLOG: usize = 400;
 
-/// Requests that wait, and workers.
+/// The workers, and the queue of requests.
 #[derive(Debug)]
 struct Pool {
     queue: Mutex<VecDeque<oneshot::Sender<()>>>,
     queued: Semaphore,
     busy: AtomicUsize,
-    /// Workers with a lower number than this work.
+    /// The number of active workers.
     workers: watch::Sender<usize>,
 }
 
@@ -39,7 +40,7 @@ impl Pool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a worker that takes a request; `None` if too many wait already.
+    /// Waits for a worker. `None` if the queue is full.
     fn push(&self) -> Option<oneshot::Receiver<()>> {
         let (done, answer) = oneshot::channel();
         let mut queue = self.queue();
@@ -61,7 +62,7 @@ impl Pool {
             let Ok(one) = self.queued.acquire().await else {
                 return;
             };
-            // It may have been sent home while it waited for work.
+            // The worker may have been deactivated while it waited.
             if number >= *workers.borrow() {
                 continue;
             }
@@ -72,13 +73,13 @@ impl Pool {
             self.busy.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(SERVICE.mul_f64(0.75 + 0.5 * chance.share())).await;
             self.busy.fetch_sub(1, Ordering::Relaxed);
-            // Nobody may wait for it any more.
+            // The client may have timed out.
             let _ = done.send(());
         }
     }
 }
 
-/// A server that listens, until this is dropped.
+/// A listening server, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
@@ -108,7 +109,7 @@ impl Upstream {
         })
     }
 
-    /// So many workers work from now on; others finish what they are at.
+    /// Sets the number of active workers. The others finish their present request.
     pub(crate) fn set_workers(&self, workers: usize) {
         self.pool.workers.send_replace(workers);
     }

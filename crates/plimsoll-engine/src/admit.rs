@@ -1,28 +1,31 @@
-//! Decisions that are granted, as most are.
+//! The fast path of a decision with a [`Hold`]: each member is asked by itself, and undone if another one refuses.
 
 use plimsoll::{Denied, Permit};
 
 use crate::decision::Hold;
 use crate::handle::Handle;
 use crate::members::Members;
-use crate::parts::Member;
-use crate::seen::Beyond;
-use crate::tell::tell_admitted;
+use crate::report::report_admitted;
+use crate::state::Member;
+use crate::stats::ShadowExcess;
 
-/// Decides if that is quickly done: all members are in memory, each grants when it is asked by itself, and each could be
-/// undone exactly. Otherwise nothing is decided and nothing taken.
+/// Fast path: decides without waiting, if all members are in memory, each grants by itself and each can be undone exactly.
+///
+/// # Errors
+///
+/// The members, with nothing taken, if the fast path does not apply or a member does not grant. The slow path decides then.
 #[inline]
 pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
     if members.failed {
         return Err(members);
     }
-    // Most were asked as they were found.
+    // Most members were asked while they were resolved.
     let taken = match members.permits.len() == members.list.len() {
         true => Some(false),
         false => attempt_rest(&mut members),
     };
     match taken {
-        Some(shadow) if shadow || members.sampled || members.plan.audience.is_there() => {
+        Some(shadow) if shadow || members.sampled || members.plan.subscribers.any() => {
             Ok(admitted(members))
         }
         Some(_) => Ok(Hold::new(members)),
@@ -30,47 +33,48 @@ pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
     }
 }
 
-/// Takes for each member that is enforced and was not asked yet, and says whether there are others.
+/// Takes for each enforced member that was not asked yet. Returns whether there are members in shadow mode; `None` if a member
+/// does not grant.
 fn attempt_rest(members: &mut Members) -> Option<bool> {
-    let (plan, parts) = members.split();
+    let (plan, state) = members.split();
     let limit = |member: &Member| &plan.limits[member.limit];
-    let plain = |member: &Member| limit(member).is_plain(member.terms);
-    let undoable = match &parts.list[..] {
-        // One that is alone need not be undone.
+    let is_undoable = |member: &Member| limit(member).is_undoable(member.terms);
+    let undoable = match &state.list[..] {
+        // A single member is never undone.
         [one] => !limit(one).terms(one.terms).is_remote(),
-        all => all.iter().all(plain),
+        all => all.iter().all(is_undoable),
     };
-    let rest = parts.permits.len()..;
+    let rest = state.permits.len()..;
     let mut shadow = false;
     let mut take = |member: &Member| {
         let limit = limit(member);
         let handle = limit.terms(member.terms);
         if limit.shadow || matches!(handle, Handle::Unlimited) {
             shadow |= limit.shadow;
-            parts.permits.push(None);
+            state.permits.push(None);
             return true;
         }
-        let key = &parts.keys[member.key.clone()];
-        let permit = handle.attempt(key, parts.like.cost(member.cost));
+        let key = &state.keys[member.key.clone()];
+        let permit = handle.attempt(key, state.like.cost(member.cost));
         let granted = permit.is_some();
-        parts.permits.extend(granted.then_some(permit));
+        state.permits.extend(granted.then_some(permit));
         granted
     };
-    if undoable && parts.list[rest].iter().all(&mut take) {
+    if undoable && state.list[rest].iter().all(&mut take) {
         return Some(shadow);
     }
     members.undo();
     None
 }
 
-/// An admitted decision that is reported to subscribers.
+/// The hold of an admitted decision, which is reported to subscribers.
 pub(crate) fn admitted(members: Members) -> Hold {
     let hold = charged(members);
-    tell_admitted(&hold);
+    report_admitted(&hold);
     hold
 }
 
-/// An admitted decision. Limits in shadow mode are charged now, as if they were enforced.
+/// The hold of an admitted decision. Limits in shadow mode are asked now, as if they were enforced.
 pub(crate) fn charged(members: Members) -> Hold {
     let mut hold = Hold::new(members);
     for index in 0..hold.members().list.len() {
@@ -79,7 +83,7 @@ pub(crate) fn charged(members: Members) -> Hold {
         let limit = members.limit(member);
         if !limit.shadow {
             if members.sampled {
-                limit.seen.sample(members.key(member), member.cost);
+                limit.stats.sample(members.key(member), member.cost);
             }
         } else if !members.handle(member).is_remote() {
             let subject = members.subject(member);
@@ -90,21 +94,21 @@ pub(crate) fn charged(members: Members) -> Hold {
     hold
 }
 
-/// Keeps what a limit in shadow mode said.
+/// Stores the answer of a limit in shadow mode.
 pub(crate) fn shadowed(hold: &mut Hold, index: usize, answer: Result<Permit<'static>, Denied>) {
     let member = &hold.members().list[index];
     let limit = hold.members().limit(member);
     match answer {
         Ok(permit) => {
             if hold.members().sampled {
-                limit.seen.sample(hold.members().key(member), member.cost);
+                limit.stats.sample(hold.members().key(member), member.cost);
             }
-            hold.members_mut().keep_permit(index, permit);
+            hold.members_mut().store_permit(index, permit);
         }
         Err(denied) => {
-            limit.seen.would_refuse(hold.members().key(member));
+            limit.stats.would_refuse(hold.members().key(member));
             let returns = hold.members().standing(member).is_some_and(|it| it.returns);
-            let beyond = returns.then(|| Beyond::new(&limit.seen, member.cost));
+            let beyond = returns.then(|| ShadowExcess::new(&limit.stats, member.cost));
             hold.would_refuse(index, denied, beyond);
         }
     }

@@ -1,4 +1,6 @@
-/// What is asked of one limit: by name, for a key, at a cost.
+/// One ask: a limit by name, a key and a cost.
+///
+/// A decision takes a slice of asks and grants all of them or none. See [`Limits::decide`](crate::Limits::decide).
 ///
 /// ```
 /// use plimsoll_engine::Ask;
@@ -11,11 +13,11 @@
 pub struct Ask<'a> {
     /// The name of the limit.
     pub limit: &'a str,
-    /// The key, for a limit with keys. Without one the limit has a single state for all that have none.
+    /// The key, for a limit with keys. All asks without a key share one state.
     pub key: Option<&'a str>,
-    /// The tier, for a limit with tiers.
+    /// The tier of the key, for a limit with tiers. Without one the default tier of the limit applies.
     pub tier: Option<&'a str>,
-    /// How much; 1 unless set.
+    /// The cost; 1 unless set.
     pub cost: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Bodies that are read before their limits are asked.
+//! The layer that reads request bodies for limits that need them.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use tower_layer::Layer;
 use crate::limits::Limits;
 use crate::request::BodyValues;
 
-/// How many bytes of a body are read.
+/// The largest number of bytes of a body that are read.
 const BOUND: usize = 64 * 1024;
 
 impl Limits {
-    /// A layer that reads the bodies of requests whose limits need it (`form:NAME`, `json:/POINTER`), and counts those of
-    /// requests that are charged by `request_bytes`, to be put around [`layer`](Self::layer). The handler gets the same body.
+    /// A layer that reads the bodies of requests for limits that need them (`form:NAME`, `json:/POINTER`), and counts the bytes for
+    /// limits with `request_bytes`. It goes around [`layer`](Self::layer). The handler gets the body unchanged.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -31,15 +31,15 @@ impl Limits {
     /// # Ok::<(), plimsoll_engine::ConfigError>(())
     /// ```
     ///
-    /// At most 64 KiB are read; of a longer body nothing is known. Requests of other routes are not looked into. Where such a limit
-    /// is asked without this layer, the answer is 500, and the log says what is missing; `request_bytes` is then what
-    /// `Content-Length` says, and a body in chunks is such a request.
+    /// At most 64 KiB are read; a longer body counts as unknown. Bodies of routes that do not need it are not read. Without this
+    /// layer a request whose limits need its body is answered with 500, and the log names the remedy. `request_bytes` is then read
+    /// from `Content-Length`, and a body without it is answered with 500.
     pub fn body_layer(&self) -> BodyLayer {
         BodyLayer(Arc::new(Bodies(self.clone())))
     }
 }
 
-/// Reads bodies for limits that need it. Made by [`Limits::body_layer`].
+/// Reads bodies for limits that need them. [`Limits::body_layer`] makes it.
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct BodyLayer(Arc<Bodies>);

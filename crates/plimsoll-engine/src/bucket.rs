@@ -1,4 +1,4 @@
-//! Limits for buckets that others count: those of Envoy's quota service.
+//! Limits for buckets of Envoy's quota service, whose usage Envoy counts itself.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::resolve;
 /// The entry of a bucket that names its limit.
 const LIMIT: &str = "limit";
 
-/// The limit of a bucket, and for which of its keys.
+/// The limit and the key of a bucket, and what they allow. [`Limits::bucket`] returns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Bucket {
@@ -24,29 +24,29 @@ pub struct Bucket {
     pub limit: String,
     /// The key; empty for a limit without keys.
     pub key: String,
-    /// What one request costs.
+    /// The cost of one request.
     pub cost: u64,
-    /// How much it allows.
+    /// What the limit allows for this key.
     pub allowance: Allowance,
 }
 
-/// How much a key of a limit is allowed.
+/// What a limit allows for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Allowance {
-    /// So much at once, which comes back in this time.
+    /// At most this much in each period of this length.
     Rate(u64, Duration),
-    /// Everything: there is no limit for this key, or it refuses nothing because it is in shadow mode.
+    /// Everything: the tier of the key is unlimited, or the limit is in shadow mode.
     Unlimited,
-    /// Nothing.
+    /// Nothing: the key is blocked.
     Blocked,
 }
 
 impl Limits {
-    /// The limit for a bucket with these entries. `None` if there is none, or it is not a rate.
+    /// The limit for a bucket with these entries. `None` if the file has no such limit, or it is not a rate.
     ///
-    /// The entry `limit` names it. Without such an entry it is the first limit of the file whose `key` reads exactly these entries, as
-    /// `descriptor:NAME`.
+    /// The entry `limit` names the limit. Without that entry, it is the first limit of the file whose `key` reads exactly these
+    /// entries, as `descriptor:NAME`.
     ///
     /// ```
     /// use plimsoll_engine::{Allowance, Descriptors, Limits};
@@ -105,7 +105,7 @@ impl Limits {
     }
 }
 
-/// Whether the key of a limit reads all of these entries, and nothing else.
+/// Whether the key of a limit reads exactly these entries.
 fn reads(limit: &Limit, entries: &Descriptors) -> bool {
     !limit.key.is_empty()
         && limit.key.len() == entries.0.len()

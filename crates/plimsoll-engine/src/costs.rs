@@ -1,8 +1,8 @@
-//! What the cost of a request depends on.
+//! Properties of cost descriptions: when a cost is known, and which body it is read from.
 
 use plimsoll_config::uses::{CostPart, CostSpec};
 
-/// Whether it counts the bytes of the body.
+/// Whether a cost counts the bytes of the request body.
 pub(crate) fn counts_body(cost: &CostSpec) -> bool {
     let counts = |part: &CostPart| *part == CostPart::RequestBytes;
     match cost {
@@ -14,7 +14,7 @@ pub(crate) fn counts_body(cost: &CostSpec) -> bool {
     }
 }
 
-/// Whether a cost is known when the request comes, and stays what it was then.
+/// Whether a cost is known before the request is served, and not corrected later.
 pub(crate) const fn is_known_before(cost: &CostSpec) -> bool {
     match cost {
         CostSpec::Fixed(_) => true,
@@ -24,7 +24,7 @@ pub(crate) const fn is_known_before(cost: &CostSpec) -> bool {
     }
 }
 
-/// Whether it is read from the answer.
+/// Whether a cost is read from the response body.
 pub(crate) fn reads_answer(cost: &CostSpec) -> bool {
     let actual = match cost {
         CostSpec::Measured(part) => Some(part),
@@ -34,7 +34,7 @@ pub(crate) fn reads_answer(cost: &CostSpec) -> bool {
     actual.is_some_and(|part| matches!(part, CostPart::ResponseJson(_)))
 }
 
-/// Whether it is read from the body before it is served.
+/// Whether a cost is read from the request body.
 pub(crate) fn cost_reads_body(cost: &CostSpec) -> bool {
     let is = |part: &CostPart| matches!(part, CostPart::Json(_));
     match cost {

@@ -1,4 +1,4 @@
-//! One decision over many limits: all grant, or none does.
+//! The slow path of a decision: all members grant at one moment, or none does. Members may have queues or be in stores.
 
 use std::fmt;
 use std::future::Future;
@@ -15,15 +15,15 @@ use crate::decision::{Hold, Refusal};
 use crate::handle::{Handle, blocked};
 use crate::members::Members;
 #[cfg(feature = "redis")]
-use crate::parts::Told;
-use crate::parts::{Denials, Member};
+use crate::report::report_admitted;
+use crate::report::report_refused;
 #[cfg(feature = "redis")]
-use crate::stores::{self, AskStores, StoresSaid};
-use crate::tell::note_refused;
+use crate::state::StoreStandings;
+use crate::state::{Denials, Member};
 #[cfg(feature = "redis")]
-use crate::tell::tell_admitted;
+use crate::stores::{self, StoreDecision, StoreFuture};
 
-/// Takes now, or refuses. Limits in stores answer what is known in this process.
+/// Decides now, without waiting. Limits in stores answer from what this process knows.
 #[inline]
 pub(crate) fn try_decide(members: Members) -> Result<Hold, Refusal> {
     attempt(members).or_else(|mut members| {
@@ -38,7 +38,7 @@ pub(crate) fn try_decide(members: Members) -> Result<Hold, Refusal> {
     })
 }
 
-/// Takes for all selected members, in the way of [`Ask::try_all`].
+/// Takes for all selected members at one moment, with [`Ask::try_all`].
 fn take(
     members: &mut Members,
     select: fn(&Members, &Member) -> bool,
@@ -51,16 +51,16 @@ fn take(
         let permits = permits.into_each().map(Permit::into_owned);
         Ok(positions.iter().copied().zip(permits).collect())
     })?;
-    keep(members, taken);
+    store_permits(members, taken);
     Ok(())
 }
 
 /// The permits of members, by their positions.
 type Taken = Vec<(usize, Permit<'static>)>;
 
-pub(crate) fn keep(members: &mut Members, taken: Taken) {
+pub(crate) fn store_permits(members: &mut Members, taken: Taken) {
     for (index, permit) in taken {
-        members.keep_permit(index, permit);
+        members.store_permit(index, permit);
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn blocked_at(members: &Members) -> Option<usize> {
     members.list.iter().position(is_blocked)
 }
 
-/// A refused decision, with what every other limit would say.
+/// The refusal of a decision, with the answer that every other member would give by itself.
 #[cold]
 pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal {
     let denial = |(index, member): (usize, &Member)| {
@@ -80,7 +80,7 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
             return is_first.then(|| denied.clone());
         }
         let alone = members.estimate(member).err();
-        // The refusal says when all would grant; what one says by itself is asked for again.
+        // `denied` is the refusal of the whole decision: the answer of this member alone may differ.
         match alone {
             Some(alone) if !is_first || alone.reason() == denied.reason() => Some(alone),
             None if !is_first => None,
@@ -89,11 +89,11 @@ pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal
     };
     let denials: Denials = members.list.iter().enumerate().map(denial).collect();
     let refusal = Refusal::new(members, denials, first);
-    note_refused(&refusal);
+    report_refused(&refusal);
     refusal
 }
 
-/// What [`try_decide`] would answer. Takes nothing, counts nothing and leaves no key behind.
+/// The answer of [`try_decide`]. Takes nothing, counts nothing and creates no key.
 pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
     let mut denials = std::mem::take(&mut members.denials);
     let look = |member: &Member| {
@@ -112,10 +112,10 @@ pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
     Ok(Hold::new(members))
 }
 
-/// A decision that may wait: in queues of limits that have one, and for stores.
+/// The future of [`Limits::decide`](crate::Limits::decide): a decision that may wait in queues and for stores.
 ///
-/// It holds nothing while it waits in queues. Dropping it leaves them, and undoes what was granted while a store was
-/// asked.
+/// While it waits in queues it holds no permit. Dropping it leaves the queues; if it was waiting for a store, it undoes the
+/// grants of limits in memory.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Decide {
     stage: Stage,
@@ -126,10 +126,10 @@ enum Stage {
     Waiting(Box<(Members, Waiting)>),
     /// Everything in memory is granted, and stores are asked.
     #[cfg(feature = "redis")]
-    Stores(Members, AskStores),
+    Stores(Members, StoreFuture),
 }
 
-/// Whether a member is asked with the others, in memory.
+/// Whether a member takes part in the decision in memory: it is enforced, and not in a store.
 pub(crate) fn is_local(members: &Members, member: &Member) -> bool {
     members.is_asked(member) && !members.handle(member).is_remote()
 }
@@ -143,7 +143,7 @@ impl Decide {
         }
     }
 
-    /// The same for one that could not be [attempted](attempt).
+    /// Starts the slow path, after the [fast path](attempt) has admitted nothing.
     pub(crate) fn open(mut members: Members) -> Self {
         if let Some(index) = blocked_at(&members) {
             return Self::refused(members, index, &blocked());
@@ -170,7 +170,7 @@ impl Decide {
         });
         match waiting {
             Ok(Ok(taken)) => {
-                keep(&mut members, taken);
+                store_permits(&mut members, taken);
                 Self::after_memory(members)
             }
             Ok(Err(waiting)) => Self {
@@ -190,7 +190,7 @@ impl Decide {
         Self::ready(Err(refuse(members, index, denied)))
     }
 
-    /// Everything in memory that is enforced is granted.
+    /// Goes on with stores, when all enforced members in memory have granted.
     fn after_memory(members: Members) -> Self {
         #[cfg(feature = "redis")]
         if stores::has_any(&members) {
@@ -202,7 +202,7 @@ impl Decide {
         Self::ready(Ok(admitted(members)))
     }
 
-    /// The decision, if it was made without waiting. After that it must not be polled.
+    /// The result, if the decision did not have to wait. The future must not be polled after it returned one.
     #[doc(hidden)]
     pub fn now(&mut self) -> Option<Result<Hold, Refusal>> {
         match &mut self.stage {
@@ -212,46 +212,51 @@ impl Decide {
     }
 }
 
-/// The decision, when stores have answered.
+/// The result of a decision whose stores have answered.
 #[cfg(feature = "redis")]
-fn answered(mut members: Members, mut said: StoresSaid) -> Result<Hold, Refusal> {
-    match said.permits.take() {
+fn answered(mut members: Members, mut decision: StoreDecision) -> Result<Hold, Refusal> {
+    match decision.permits.take() {
         Some(permits) => {
-            keep(&mut members, permits);
-            let denials = said.denials(members.list.len());
-            Ok(admitted_by_stores(members, denials, said.told()))
+            store_permits(&mut members, permits);
+            let denials = decision.denials(members.list.len());
+            Ok(admitted_by_stores(members, denials, decision.standings()))
         }
-        None => Err(refused_by_stores(members, &said)),
+        None => Err(refused_by_stores(members, &decision)),
     }
 }
 
-/// An admitted decision, of which stores said this.
+/// The hold of a decision that stores have admitted, with the denials of members in shadow mode and the reported standings.
 #[cfg(feature = "redis")]
-pub(crate) fn admitted_by_stores(members: Members, denials: Denials, told: Told) -> Hold {
+pub(crate) fn admitted_by_stores(
+    members: Members,
+    denials: Denials,
+    standings: StoreStandings,
+) -> Hold {
     let mut hold = charged(members);
     for (index, denied) in denials.into_iter().enumerate() {
         if let Some(denied) = denied {
             shadowed(&mut hold, index, Err(denied));
         }
     }
-    hold.members_mut().told = told;
-    tell_admitted(&hold);
+    hold.members_mut().store_standings = standings;
+    report_admitted(&hold);
     hold
 }
 
-/// A decision that a store refuses. What was taken for it is undone.
+/// The refusal of a decision by a store. Grants in memory are undone.
 #[cfg(feature = "redis")]
-pub(crate) fn refused_by_stores(mut members: Members, said: &StoresSaid) -> Refusal {
+pub(crate) fn refused_by_stores(mut members: Members, decision: &StoreDecision) -> Refusal {
     members.undo();
-    let mut denials = said.denials(members.list.len());
+    let mut denials = decision.denials(members.list.len());
     for (index, member) in members.list.iter().enumerate() {
         if !members.handle(member).is_remote() {
             denials[index] = members.estimate(member).err();
         }
     }
-    let first = said.first_refuser().unwrap_or(0);
-    let refusal = Refusal::new(members, denials, first).told(said.told(), said.compensated);
-    note_refused(&refusal);
+    let first = decision.first_refuser().unwrap_or(0);
+    let refusal = Refusal::new(members, denials, first)
+        .with_store_standings(decision.standings(), decision.compensated);
+    report_refused(&refusal);
     refusal
 }
 
@@ -278,7 +283,7 @@ impl Future for Decide {
                     let (mut members, _) = *here;
                     *self = match answer {
                         Ok(taken) => {
-                            keep(&mut members, taken);
+                            store_permits(&mut members, taken);
                             Self::after_memory(members)
                         }
                         Err((index, denied)) => Self::refused(members, index, &denied),
@@ -286,20 +291,20 @@ impl Future for Decide {
                 }
                 #[cfg(feature = "redis")]
                 Stage::Stores(_, asking) => {
-                    let said = ready!(asking.as_mut().poll(cx));
+                    let decision = ready!(asking.as_mut().poll(cx));
                     let Stage::Stores(members, _) =
                         std::mem::replace(&mut self.stage, Stage::Done(None))
                     else {
                         unreachable!("it asks")
                     };
-                    *self = Self::ready(answered(members, said));
+                    *self = Self::ready(answered(members, decision));
                 }
             }
         }
     }
 }
 
-/// The permits of members, when all have granted.
+/// Polls the queues of all members in memory. Ready with the permits when all have granted.
 fn poll_waiting(
     members: &Members,
     waiting: &mut Waiting,
@@ -326,7 +331,7 @@ impl Drop for Decide {
                 let local = |member: &Member| is_local(&members, member);
                 members.with_asks(local, |asks, _| waiting.cancel(asks));
             }
-            // What stores grant after that is undone by itself.
+            // The future of the stores undoes their grants when it is dropped.
             #[cfg(feature = "redis")]
             Stage::Stores(mut members, _) => members.undo(),
             Stage::Done(done) => {

@@ -1,4 +1,4 @@
-//! How a decision ends: admitted with a hold, or refused, with an answer for each limit.
+//! The result of a decision: a [`Hold`] or a [`Refusal`], with an [`Answer`] for each limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,46 +6,73 @@ use std::time::Duration;
 use plimsoll::{Denied, Metadata, Outcome, Permit, Reason, Standing};
 
 use crate::members::Members;
-use crate::parts::{Denials, Member, Told};
-use crate::seen::Beyond;
+use crate::state::{Denials, Member, StoreStandings};
+use crate::stats::ShadowExcess;
 
-/// What one limit says in a decision. Each limit that was asked has one, also where another one refused.
+/// The answer of one limit in a decision. Each limit that was asked has one, also if another one refused.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// let limits = Limits::from_yaml("limits: { api: 10/s, mail: { rate: 1/h, mode: shadow } }")?;
+/// let asks = [Ask::new("api").cost(3), Ask::new("mail").cost(2)];
+/// let hold = limits.try_decide(&asks).unwrap();
+/// let [api, mail] = hold.answers().collect::<Vec<_>>().try_into().unwrap();
+/// assert_eq!((api.limit, api.standing.unwrap().remaining), ("api", Some(7)));
+/// assert!(mail.shadow && !mail.is_granted()); // it would refuse if it were enforced
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer<'d> {
     /// The name of the limit.
     pub limit: &'d str,
-    /// What was asked of it.
+    /// The cost that was asked for.
     pub cost: u64,
-    /// Whether it only counts, and refuses nothing.
+    /// Whether the limit is in shadow mode: it counts, and refuses nothing.
     pub shadow: bool,
-    /// How it stands after the decision. `None` for a tier that is unlimited.
+    /// The standing of the key after the decision. `None` for a tier that is unlimited.
     pub standing: Option<Standing>,
-    /// Why it refuses, or would refuse if it were enforced.
+    /// The refusal, or in shadow mode the refusal that it would have been.
     pub denied: Option<&'d Denied>,
-    /// What the file says about it, for callers: a phrase, a code, other pairs.
+    /// The metadata of the limit in the file: a phrase, a code, other pairs.
     pub metadata: Option<&'d Metadata>,
 }
 
 impl Answer<'_> {
-    /// Whether it grants what was asked.
+    /// Whether the limit grants the cost.
     #[must_use]
     pub const fn is_granted(&self) -> bool {
         self.denied.is_none()
     }
 
-    /// How long to wait before what was asked would be granted, if no other demand came.
+    /// The time after which the limit would grant the cost, if no other demand came.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied?.retry_after()
     }
 }
 
-/// An admitted decision: what it holds, and what each limit answered.
+/// An admitted decision, with the permits of its limits.
 ///
-/// Dropping it returns slots, and keeps what rates have charged. [`settle`](Self::settle) corrects an estimate,
-/// [`undo`](Self::undo) takes everything back.
-#[must_use = "what is held is returned when it is dropped"]
+/// Dropping it returns the slots of concurrency limits; the costs of rates stay charged. [`settle`](Self::settle) corrects a
+/// cost that was estimated. [`finish`](Self::finish) returns the slots with an outcome, which adaptive limits learn from.
+/// [`undo`](Self::undo) refunds rates too.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// let limits = Limits::from_yaml("limits: { tokens: { rate: 100/h, burst: 100 }, slots: { concurrency: 1 } }")?;
+/// let asks = [Ask::new("tokens").cost(40), Ask::new("slots")];
+/// let mut hold = limits.try_decide(&asks).unwrap();
+/// assert!(limits.try_decide(&asks).is_err()); // the slot is taken
+/// hold.settle("tokens", 10); // it cost less than was estimated
+/// drop(hold); // the slot is returned
+/// let hold = limits.try_decide(&asks).unwrap();
+/// assert_eq!(hold.answers().next().unwrap().standing.unwrap().remaining, Some(50));
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
+#[must_use = "permits are returned when the hold is dropped"]
 pub struct Hold {
     members: Members,
 }
@@ -63,8 +90,13 @@ impl Hold {
         &mut self.members
     }
 
-    /// Notes that a member in shadow mode would have refused.
-    pub(crate) fn would_refuse(&mut self, index: usize, denied: Denied, beyond: Option<Beyond>) {
+    /// Stores the refusal of a member in shadow mode.
+    pub(crate) fn would_refuse(
+        &mut self,
+        index: usize,
+        denied: Denied,
+        beyond: Option<ShadowExcess>,
+    ) {
         let denials = &mut self.members.denials;
         if denials.len() <= index {
             denials.resize_with(index + 1, || None);
@@ -73,46 +105,47 @@ impl Hold {
         self.members.beyond.extend(beyond);
     }
 
-    /// What each limit says, in the order in which they were asked.
+    /// The answer of each limit, in the order of the asks.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         answers(&self.members)
     }
 
-    /// The permits of limits that were asked and have something to return, in the order of the decision.
+    /// The permits that the hold returns, in the order of the asks. Limits whose permits are not returned have none.
     pub fn permits(&self) -> impl Iterator<Item = &Permit<'static>> {
         self.members.permits.iter().flatten()
     }
 
-    /// What the limits that admitted it say about themselves, by their names.
+    /// The metadata of the limits, each with the name of its limit.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, &Metadata)> {
         let limits = self.members.list.iter().map(|it| self.members.limit(it));
         limits.filter_map(|limit| Some((&*limit.name, limit.metadata.as_ref()?)))
     }
 
-    /// Whether anything is returned when the work is done, as slots are and tokens are not.
+    /// Whether a permit is returned when the work is done, as slots are and tokens are not.
     #[must_use]
     pub fn gives_back(&self) -> bool {
         self.permits().any(Permit::gives_back)
     }
 
-    /// What was asked of the limit of this position.
+    /// The cost that was asked of the limit at this position.
     pub(crate) fn cost_at(&self, index: usize) -> u64 {
         self.members.list.get(index).map_or(0, |member| member.cost)
     }
 
-    /// Corrects what was taken from the limit of this position, for work that turned out to cost `cost`.
+    /// Corrects the cost of the limit at this position to the actual `cost`.
     ///
-    /// More than was taken is charged in full, as a debt if it has to be.
+    /// A lower cost refunds the difference. A higher one is charged in full, as a debt if it exceeds the limit.
     pub fn settle_at(&mut self, index: usize, cost: u64) {
         let permit = self.members.permits.get_mut(index).and_then(Option::take);
         let (Some(member), Some(mut permit)) = (self.members.list.get(index), permit) else {
             return;
         };
         self.members.subject(member).settle(&mut permit, cost);
-        self.members.keep_permit(index, permit);
+        self.members.store_permit(index, permit);
     }
 
-    /// Corrects what was taken from a limit by name. Of a limit that is not part of the decision nothing is taken.
+    /// Corrects the cost of a limit by name: see [`settle_at`](Self::settle_at). Does nothing if the limit is not part of the
+    /// decision.
     pub fn settle(&mut self, limit: &str, cost: u64) {
         let is = |member: &Member| &*self.members.limit(member).name == limit;
         if let Some(index) = self.members.list.iter().position(is) {
@@ -120,7 +153,7 @@ impl Hold {
         }
     }
 
-    /// Returns what is held, and says how the work went, for adaptive limits.
+    /// Returns the permits with the outcome of the work, which adaptive limits learn from.
     pub fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
@@ -134,7 +167,7 @@ impl Hold {
         self.members.beyond.clear();
     }
 
-    /// Takes the decision back, also from rates, as if it had not been made.
+    /// Undoes the decision: returns the permits, and refunds rates, as if it had not been made.
     pub fn undo(mut self) {
         self.undo_all();
     }
@@ -154,21 +187,33 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// A refused decision. Nothing was taken, except that limits which count refusals noted their own.
+/// A refused decision. Nothing was taken from any limit; limits that count refusals have counted it.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// let limits = Limits::from_yaml("limits: { second: { rate: 1/s, burst: 1 }, hour: { rate: 1/h, burst: 1 } }")?;
+/// let asks = [Ask::new("second"), Ask::new("hour")];
+/// let _ = limits.try_decide(&asks);
+/// let refusal = limits.try_decide(&asks).unwrap_err();
+/// assert_eq!((refusal.limit(), refusal.binding()), ("hour", Some(1))); // it takes longest to grant
+/// assert!(refusal.answers().all(|answer| !answer.is_granted()));
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
 #[derive(Clone)]
 pub struct Refusal(Box<Refused>);
 
 #[derive(Clone)]
 struct Refused {
     members: Members,
-    /// The position of the binding limit, if it was asked at all.
+    /// The position of the binding limit, if any limit was asked.
     binding: Option<usize>,
     denied: Denied,
     compensated: bool,
 }
 
 impl Refusal {
-    /// Of members that refuse, finds the one that is binding.
+    /// A refusal by the members with a denial. The binding one is the one that takes longest to grant.
     pub(crate) fn new(mut members: Members, denials: Denials, first: usize) -> Self {
         let enforced = |(index, _): &(usize, &Denied)| {
             let member = &members.list[*index];
@@ -180,7 +225,7 @@ impl Refusal {
             .filter(enforced)
             .max_by_key(|(index, denied)| {
                 let never = matches!(denied.reason(), Reason::TooLarge | Reason::Closed);
-                // Of equal ones the first.
+                // Among equal ones the first.
                 (never, denied.retry_after(), std::cmp::Reverse(*index))
             })
             .map_or(first, |(index, _)| index);
@@ -191,7 +236,7 @@ impl Refusal {
             Some(limiter) if limiter == &*limit.name => denied,
             _ => denied.with_limiter(&limit.name),
         };
-        // A gate has its metadata already; a store and an `all` do not.
+        // A gate adds its metadata itself; a store and an `all` do not.
         let denied = match &limit.metadata {
             Some(metadata) if denied.metadata() != Some(metadata) => denied.with_metadata(metadata),
             _ => denied,
@@ -205,9 +250,9 @@ impl Refusal {
         }))
     }
 
-    /// A decision that was refused before anything was asked, because of the limit of this name.
+    /// A refusal before the decision, because the limit of this name cannot be asked.
     pub(crate) fn before(mut members: Members, limit: &str, denied: Denied) -> Self {
-        // Others may have granted before that was seen.
+        // Members before it may have granted already.
         members.undo();
         let known = members.plan.limit(limit);
         let known = known.and_then(|known| members.plan.limits[known].metadata.as_ref());
@@ -223,35 +268,39 @@ impl Refusal {
         }))
     }
 
-    /// The same, from the answers of stores.
+    /// Adds the standings that stores reported, and whether grants of stores were undone.
     #[cfg(feature = "redis")]
-    pub(crate) fn told(mut self, told: Told, compensated: bool) -> Self {
-        self.0.members.told = told;
+    pub(crate) fn with_store_standings(
+        mut self,
+        standings: StoreStandings,
+        compensated: bool,
+    ) -> Self {
+        self.0.members.store_standings = standings;
         self.0.compensated = compensated;
         self
     }
 
-    /// Whether something had been taken before it was known that the decision is refused, and was undone: where several
-    /// stores are asked, or several slots of a cluster. Meanwhile others may have been refused because of it.
+    /// Whether one store granted, and was undone because another one refused. It happens where a decision asks several stores, or
+    /// several slots of a cluster. Between the two, another decision may have been refused because of it.
     #[must_use]
     pub fn is_compensated(&self) -> bool {
         self.0.compensated
     }
 
-    /// What each limit says, in the order in which they were asked.
+    /// The answer of each limit, in the order of the asks.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         answers(&self.0.members)
     }
 
-    /// The refusal of the binding limit: of those that refuse, the one that takes longest to grant. It says when the whole
-    /// decision would be admitted, if no other demand came.
+    /// The refusal of the binding limit: the limit that refuses and takes longest to grant. Its
+    /// [`retry_after`](Denied::retry_after) is that of the whole decision.
     #[must_use]
     pub fn denied(&self) -> &Denied {
         &self.0.denied
     }
 
-    /// The position of the binding limit among the [answers](Self::answers). `None` if nothing was asked, because a key is
-    /// missing or there is no such limit.
+    /// The position of the binding limit among the [answers](Self::answers). `None` if no limit was asked, because a key is
+    /// missing or the file has no such limit.
     #[must_use]
     pub fn binding(&self) -> Option<usize> {
         self.0.binding
@@ -263,7 +312,7 @@ impl Refusal {
         self.0.denied.limiter().unwrap_or_default()
     }
 
-    /// How long to wait before the decision would be admitted, if no other demand came. `None` if that is not known.
+    /// The time after which the decision would be admitted, if no other demand came. `None` if it is not known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.denied.retry_after()
@@ -291,12 +340,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What each limit says, in the order in which they were asked.
+/// The answer of each member, in the order of the asks.
 pub(crate) fn answers(members: &Members) -> impl Iterator<Item = Answer<'_>> {
     members.list.iter().enumerate().map(|(index, member)| {
         let limit = members.limit(member);
         let permit = members.permits.get(index).and_then(Option::as_ref);
-        let standing = told(&members.told, index)
+        let standing = store_standing(&members.store_standings, index)
             .or_else(|| permit.and_then(Permit::standing))
             .or_else(|| members.standing(member));
         Answer {
@@ -310,8 +359,9 @@ pub(crate) fn answers(members: &Members) -> impl Iterator<Item = Answer<'_>> {
     })
 }
 
-fn told(told: &Told, index: usize) -> Option<Standing> {
-    let mut told = told.iter();
-    told.find(|(at, _)| *at == index)
+fn store_standing(standings: &StoreStandings, index: usize) -> Option<Standing> {
+    let mut standings = standings.iter();
+    standings
+        .find(|(at, _)| *at == index)
         .map(|(_, standing)| *standing)
 }

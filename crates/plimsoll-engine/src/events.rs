@@ -1,4 +1,4 @@
-//! The events of the limits of a file.
+//! Events of decisions and of reloads, and their subscribers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use plimsoll_config::Changes;
 
 use crate::top::{bounded, mask};
 
-/// A decision, or a change of the file. [`Limits::subscribe`](crate::Limits::subscribe) tells of them.
+/// A decision, or a reload of the file. [`Limits::subscribe`](crate::Limits::subscribe) returns a stream of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LimitsEvent {
@@ -19,54 +19,53 @@ pub struct LimitsEvent {
     pub at: Moment,
 }
 
-/// What happened to the limits of a file. A clone shares what it lists.
+/// The kind of an event, with its data. Clones share the data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LimitsEventKind {
     /// A decision was admitted.
     #[non_exhaustive]
     Admitted {
-        /// What was asked, in the order of the decision.
+        /// The asks, in the order of the decision.
         asked: Arc<[AskEvent]>,
     },
     /// A decision was refused.
     #[non_exhaustive]
     Refused {
-        /// The binding limit. `None` if the file has no limit of the name that was asked for.
+        /// The name of the binding limit. `None` if an ask named a limit that the file does not have.
         limit: Option<Arc<str>>,
-        /// Why it refused.
+        /// The reason of the binding limit.
         reason: Reason,
-        /// How long to wait before the decision would be admitted, if no other demand came. `None` if that is not known.
+        /// The time after which the decision would be admitted, if no other demand came. `None` if it is not known.
         retry_after: Option<Duration>,
-        /// What was asked, in the order of the decision. Where a key is missing or a limit is not there, nothing more was
-        /// looked at: only what stands before it.
+        /// The asks, in the order of the decision. If a key was missing or a limit unknown, only the asks before that one.
         asked: Arc<[AskEvent]>,
     },
-    /// Another configuration was put in place.
+    /// The configuration was replaced.
     #[non_exhaustive]
     Changed {
-        /// What changed, limit by limit.
+        /// The changes of each limit.
         changes: Arc<Changes>,
     },
 }
 
-/// What was asked of one limit in a decision.
+/// One ask of a decision, in an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AskEvent {
     /// The name of the limit, as in the file.
     pub limit: Arc<str>,
-    /// The key. `None` if it has none.
+    /// The key. `None` if the ask has none.
     pub key: Option<EventKey>,
-    /// What was asked of it.
+    /// The cost that was asked for.
     pub cost: u64,
-    /// Whether the limit only counts, and refuses nothing.
+    /// Whether the limit is in shadow mode: it counts, and refuses nothing.
     pub shadow: bool,
-    /// Why it refuses, or would refuse if it were enforced.
+    /// The reason of its refusal, or in shadow mode of the refusal that it would have been.
     pub denied: Option<Reason>,
 }
 
-/// A key in an event. It is printed [masked](mask).
+/// A key in an event. `Display` and `Debug` print it [masked](mask), because it may be a secret.
 ///
 /// ```
 /// use plimsoll_engine::{Ask, Limits};
@@ -84,7 +83,7 @@ pub struct AskEvent {
 pub struct EventKey(Box<str>);
 
 impl EventKey {
-    /// The key as it is, which may be a secret: its first 256 bytes, so that what waits for a subscriber is bounded.
+    /// The key without the mask. Only its first 256 bytes are stored, so that queued events are bounded.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -110,7 +109,7 @@ impl fmt::Debug for EventKey {
 }
 
 impl LimitsEvent {
-    /// What was asked in a decision, in its order. Nothing for a change.
+    /// The asks of a decision, in its order. Empty for a reload.
     #[must_use]
     pub fn asked(&self) -> &[AskEvent] {
         match &self.kind {
@@ -119,7 +118,7 @@ impl LimitsEvent {
         }
     }
 
-    /// The limits in shadow mode that would have refused the decision if they were enforced.
+    /// The asks that a limit in shadow mode would have refused, if it were enforced.
     pub fn would_refuse(&self) -> impl Iterator<Item = &AskEvent> {
         let asked = self.asked().iter();
         asked.filter(|asked| asked.shadow && asked.denied.is_some())
@@ -138,14 +137,14 @@ impl LimitsEventKind {
     }
 }
 
-/// The subscribers of the limits of a file. They stay when it changes.
+/// The subscribers to events. A reload of the file keeps them.
 #[derive(Debug, Default)]
-pub(crate) struct Audience {
+pub(crate) struct Subscribers {
     listeners: Listeners<LimitsEvent>,
     clock: Clock,
 }
 
-impl Audience {
+impl Subscribers {
     pub(crate) fn new(clock: &Clock) -> Self {
         Self {
             listeners: Listeners::new(),
@@ -153,9 +152,9 @@ impl Audience {
         }
     }
 
-    /// Whether there is anybody. A load of one flag.
+    /// Whether there are subscribers. A load of one flag.
     #[inline]
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.listeners.are_there()
     }
 
@@ -163,9 +162,9 @@ impl Audience {
         self.listeners.subscribe(capacity)
     }
 
-    /// Tells everybody, with no lock held: whoever waits for it is woken.
+    /// Sends an event to all subscribers. The caller must hold no lock: it wakes tasks.
     #[cold]
-    pub(crate) fn tell(&self, kind: LimitsEventKind) {
+    pub(crate) fn emit(&self, kind: LimitsEventKind) {
         let at = self.clock.now();
         self.listeners.emit(LimitsEvent { kind, at });
     }

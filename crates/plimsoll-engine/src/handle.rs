@@ -1,4 +1,7 @@
-//! What stands behind the name of a limit, or behind one of its tiers.
+//! The limiter behind the name of a limit, or behind one of its tiers.
+//!
+//! A [`Handle`] is one of a limiter, a keyed limiter, "unlimited" and "blocked". A [`Subject`] is a handle together with the key
+//! of an ask: the smallest thing that has a state of its own.
 
 use std::sync::Arc;
 
@@ -11,7 +14,7 @@ use plimsoll::{
 use plimsoll_config::KeyedLimiter;
 use plimsoll_kinds::{AnyLimiter, LimiterKind, TextKeys};
 
-/// Something that can be asked.
+/// The limiter of a limit, or of one of its tiers or overrides.
 #[derive(Clone, Debug)]
 pub(crate) enum Handle {
     One(AnyLimiter),
@@ -22,7 +25,7 @@ pub(crate) enum Handle {
     Blocked,
 }
 
-/// A handle with the key that it is asked for.
+/// A handle with the key of one ask.
 pub(crate) enum Subject<'a> {
     One(&'a Arc<dyn Limiter>),
     Keyed(&'a (dyn TextKeys + 'static), &'a str),
@@ -49,9 +52,9 @@ impl Handle {
         }
     }
 
-    /// Whether it can be asked beside others: it is in memory, and what it grants can be undone exactly.
+    /// Whether it can be asked before the other limits of a decision: it is in memory, and its grants can be undone exactly.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
+    pub(crate) fn is_undoable(&self) -> bool {
         match self {
             Self::One(limiter) => !limiter.shared().is_remote(),
             Self::Keyed(limiter) => limiter.shared().undoes_exactly() && !self.is_remote(),
@@ -60,7 +63,7 @@ impl Handle {
         }
     }
 
-    /// Takes now, in memory, by a caller that asks in another way if it is refused: a refusal is not counted.
+    /// Takes now, in memory. A refusal is not counted: the caller asks again on the slow path.
     #[inline]
     pub(crate) fn attempt(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         match self.spend(key, demand.cost) {
@@ -69,7 +72,7 @@ impl Handle {
         }
     }
 
-    /// Takes from a rate now, in memory, and says when. `None` decides nothing.
+    /// Takes from a rate now, in memory, and returns the moment of the grant. `None` is no refusal: nothing was decided.
     #[inline]
     pub(crate) fn spend(&self, key: &str, cost: u64) -> Option<Moment> {
         match self {
@@ -79,7 +82,7 @@ impl Handle {
         }
     }
 
-    /// Takes for a key now, in memory, from a rate, and says how it stands then. `None` decides nothing.
+    /// Takes from a keyed rate now, in memory, and returns the standing of the key. `None` is no refusal: nothing was decided.
     #[inline]
     pub(crate) fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
         match self {
@@ -88,7 +91,7 @@ impl Handle {
         }
     }
 
-    /// The same where that is not enough.
+    /// [`attempt`](Self::attempt) for limiters that [`spend`](Self::spend) does not decide for.
     #[inline(never)]
     pub(crate) fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         if let Self::One(limiter) = self
@@ -105,7 +108,7 @@ impl Handle {
         permit.ok().map(Permit::into_owned)
     }
 
-    /// Whether callers may wait for it.
+    /// Whether it has a queue.
     pub(crate) fn has_queue(&self) -> bool {
         match self {
             Self::One(limiter) => together::may_wait(&**limiter.shared()),
@@ -122,7 +125,7 @@ impl Handle {
         }
     }
 
-    /// What time it is for it.
+    /// The time of its clock.
     pub(crate) fn now(&self) -> Option<Moment> {
         match self {
             Self::One(limiter) => Some(limiter.shared().clock().precise_now()),
@@ -143,7 +146,7 @@ impl Handle {
         }
     }
 
-    /// How many keys are known, if it has keys and they are in this process.
+    /// The number of keys in memory, if it has keys and they are in this process.
     pub(crate) fn key_count(&self) -> Option<usize> {
         match self {
             Self::Keyed(limiter) => limiter.shared().key_count(),
@@ -151,7 +154,7 @@ impl Handle {
         }
     }
 
-    /// What every key is promised.
+    /// The limit and the window that apply to every key.
     pub(crate) fn promise(&self) -> Option<Standing> {
         match self {
             Self::One(limiter) => Some(limiter.shared().standing()),
@@ -160,7 +163,7 @@ impl Handle {
         }
     }
 
-    /// All keys together.
+    /// The state of all keys together.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         match self {
             Self::One(limiter) => Some(limiter.shared().snapshot()),
@@ -179,8 +182,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// What a demand would be answered, after so much more has been charged. Takes nothing, counts nothing and leaves no key
-    /// behind.
+    /// The answer to a demand, as if `charged` had been charged before. Takes nothing, counts nothing and creates no key.
     pub(crate) fn estimate(&self, charged: u64, demand: Demand) -> Result<(), Denied> {
         match *self {
             Self::One(limiter) => {
@@ -192,7 +194,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Takes ahead of time. The reservation borrows nothing.
+    /// Makes a reservation, which borrows nothing.
     pub(crate) fn reserve(&self, demand: Demand) -> Result<Reservation<'static>, Denied> {
         match *self {
             Self::One(limiter) => together::reserve_shared(Arc::clone(limiter), demand),
@@ -202,7 +204,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Takes now, whatever else is asked.
+    /// Takes now, regardless of the other members of the decision.
     pub(crate) fn try_acquire(&self, demand: Demand) -> Result<Permit<'static>, Denied> {
         let permit = match *self {
             Self::One(limiter) => limiter.try_acquire(demand)?,
@@ -221,7 +223,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Gives a rate back what it was charged.
+    /// Refunds a rate.
     pub(crate) fn refund(&self, demand: Demand) {
         let clock = match *self {
             Self::One(limiter) => Some(limiter.clock()),
@@ -262,7 +264,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The refusal of a key that is blocked: nothing of it will ever be granted.
+/// The refusal of a blocked key: a limit of 0.
 pub(crate) fn blocked() -> Denied {
     Denied::new(Reason::Exhausted).with_limit(0, 0)
 }

@@ -1,4 +1,4 @@
-//! Keys of requests: what a part of a key is read from.
+//! Keys of requests: the sources that parts of a key are read from.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use plimsoll_tower::{Head, KeyFrom};
 
 use crate::request::{BodyValues, Claims, Descriptors};
 
-/// How the address of a client is found.
+/// The source of the address of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Client {
     Peer(Peer),
@@ -28,7 +28,7 @@ pub(crate) enum Client {
 impl Client {
     pub(crate) fn new(spec: &ClientSpec) -> Self {
         let networks = spec.proxies.iter().map(ToString::to_string);
-        // The file was checked: an address that cannot be read is not trusted.
+        // The file was checked before; an address that cannot be read would not be trusted.
         let trusted = TrustedProxies::parse(networks).unwrap_or_default();
         if trusted == TrustedProxies::none() {
             return Self::Peer(Peer::new().ipv6_prefix(spec.ipv6_prefix));
@@ -45,7 +45,7 @@ impl Client {
     }
 }
 
-/// Where a part of a key is read.
+/// The source of one part of a key.
 #[derive(Debug)]
 pub(crate) enum Source {
     Client(Client),
@@ -66,7 +66,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// What a part of a file means. `None` if its name cannot be that of anything.
+    /// The source that a part of a key in the file describes. `None` if its name is invalid.
     pub(crate) fn new(part: &KeyPart, client: &Client) -> Option<Self> {
         Some(match part {
             KeyPart::Client => Self::Client(client.clone()),
@@ -90,7 +90,7 @@ impl Source {
         })
     }
 
-    /// The entry of a descriptor that it reads, if it reads one.
+    /// The name of the descriptor entry that it reads, if it reads one.
     pub(crate) fn descriptor(&self) -> Option<&str> {
         match self {
             Self::Descriptor(name) => Some(name),
@@ -103,7 +103,7 @@ impl Source {
         matches!(self, Self::Form(_) | Self::Json(_))
     }
 
-    /// Whether it says who asks, so that the limit is the caller's own.
+    /// Whether it identifies the caller, so that the limit is the caller's own.
     pub(crate) const fn is_of_caller(&self) -> bool {
         !matches!(
             self,
@@ -111,7 +111,7 @@ impl Source {
         )
     }
 
-    /// What the program has to do for there to be such a part, if it is not the caller that left it out.
+    /// The remedy if the part is missing because of the program, not because of the caller.
     pub(crate) fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
         let missing = match self {
             Self::Client(Client::Peer(peer)) | Self::Peer(peer) => peer.missing(head),
@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// Writes the part of this request into `to`. False if the request has none.
+    /// Writes the part of a request into `to`. Returns false if the request has none.
     #[inline]
     pub(crate) fn write(&self, head: &Head<'_>, route: &str, to: &mut impl Write) -> bool {
         let mut address = AddressText::default();
@@ -132,7 +132,7 @@ impl Source {
         text.is_some_and(|text| to.write_str(&text).is_ok())
     }
 
-    /// The part of this request, an address in the place that is there for it. `None` if the request has none.
+    /// The part of a request; an address is written into `address`. `None` if the request has none.
     #[inline]
     pub(crate) fn read<'a>(
         &'a self,
@@ -142,7 +142,7 @@ impl Source {
     ) -> Option<Cow<'a, str>> {
         match self {
             Self::Client(Client::Peer(peer)) | Self::Peer(peer) => match peer_of(head)? {
-                // In a file, all of it counts.
+                // A file cannot set a prefix for IPv4: the whole address counts.
                 IpAddr::V4(ip) => Some(address.of_ipv4(ip).into()),
                 ip => Some(address.of(&peer.address(ip)).into()),
             },
@@ -195,7 +195,7 @@ impl Source {
     }
 }
 
-/// Each octet with a dot behind it, the first byte lowest, and how many bits that has.
+/// The text of each octet followed by a dot, with the first byte lowest, and its length in bits.
 static OCTETS: [(u32, u32); 256] = {
     let mut all = [(0, 0); 256];
     let mut octet = 0_u8;
@@ -218,8 +218,8 @@ static OCTETS: [(u32, u32); 256] = {
     }
 };
 
-/// A place for the text of an address: the longest one with its prefix has 43 bytes. It is aligned, so that an IPv4 address is
-/// found to be text in one look at 16 bytes.
+/// A buffer for the text of an address: the longest one, with its prefix, has 43 bytes. It is aligned, so that an IPv4 address
+/// is checked to be UTF-8 by one load of 16 bytes.
 #[repr(align(16))]
 pub(crate) struct AddressText([u8; 48]);
 
@@ -231,7 +231,7 @@ impl Default for AddressText {
 }
 
 impl AddressText {
-    /// An address as it displays itself. An IPv4 address, which most are, is written without the machinery for that.
+    /// The text of an address, as its `Display` writes it. An IPv4 address is written without the formatting machinery.
     fn of(&mut self, address: &Address) -> &str {
         if let (IpAddr::V4(ip), 32) = (address.ip(), address.prefix()) {
             return self.of_ipv4(ip);
@@ -260,13 +260,13 @@ impl AddressText {
     }
 }
 
-/// Where the parts of a key are read.
+/// The sources of the parts of a key.
 pub(crate) fn sources(parts: &[KeyPart], client: &Client) -> Vec<Source> {
     let sources = parts.iter().filter_map(|part| Source::new(part, client));
     sources.collect()
 }
 
-/// The host that is asked for, without its port.
+/// The host of a request, without its port.
 pub(crate) fn host<'r>(head: &Head<'r>) -> Option<&'r str> {
     let authority = head.uri().authority().map(http::uri::Authority::as_str);
     let host = authority.or_else(|| head.header("host"))?;
@@ -277,7 +277,7 @@ pub(crate) fn host<'r>(head: &Head<'r>) -> Option<&'r str> {
     Some(host.split(':').next().unwrap_or(host))
 }
 
-/// Writes the key of a request from its parts. False if one of them is missing; then nothing was written.
+/// Writes the key of a request. Returns false, and writes nothing, if a part is missing.
 pub(crate) fn write_key(parts: &[Source], head: &Head<'_>, route: &str, keys: &mut String) -> bool {
     let start = keys.len();
     let written = match parts {
@@ -293,8 +293,8 @@ pub(crate) fn write_key(parts: &[Source], head: &Head<'_>, route: &str, keys: &m
     written
 }
 
-/// Writes a part of a key of several, so that no two keys are written the same: `|` stands between the parts, and where a
-/// part contains it, it is written as `\|`.
+/// Writes one of several parts of a key. `|` separates the parts; in a part it is escaped as `\|`, so that different keys have
+/// different texts.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {

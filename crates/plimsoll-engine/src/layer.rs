@@ -1,4 +1,4 @@
-//! A tower layer that asks the limits of a file.
+//! The tower layer: decides each request by the limits of its route.
 
 use bytes::Bytes;
 use http::{Extensions, Response};
@@ -8,16 +8,16 @@ use plimsoll_tower::answer::{Class, LimitStatus, is_grpc};
 use plimsoll_tower::internals::{After, Ask, Asked, Done, How, Note, OneLimit, Sealed};
 use plimsoll_tower::{Head, HttpLimitLayer};
 
-use crate::held::Held;
+use crate::fast_path::{self, FastPath};
 use crate::limit::Limit;
 use crate::limits::Limits;
-use crate::quick::{self, Quick};
+use crate::request_hold::RequestHold;
 use crate::resolve::{by_route, lacks_body};
 use crate::respond::respond;
 use crate::settle::{late, reads_body};
 
 impl Limits {
-    /// A layer that asks the limits of a request's route, for axum, tonic and every service that speaks HTTP.
+    /// A layer that admits or refuses each request by the limits of its route, for axum, tonic and every HTTP service.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -31,8 +31,8 @@ impl Limits {
     /// # Ok::<(), plimsoll_engine::ConfigError>(())
     /// ```
     ///
-    /// A request that no route is for passes. Changes of the file count from the next request on. A request that says how long its
-    /// caller waits (`grpc-timeout`, or `x-envoy-expected-rq-timeout-ms` of Envoy) is in no queue for longer.
+    /// A request that matches no route passes. A reload of the file applies from the next request on. The time-out of a caller
+    /// (`grpc-timeout`, or `x-envoy-expected-rq-timeout-ms` of Envoy) bounds the time that its request waits in queues.
     pub fn layer(&self) -> HttpLimitLayer<FileLimits> {
         HttpLimitLayer::new(FileLimits {
             limits: self.clone(),
@@ -40,7 +40,7 @@ impl Limits {
     }
 }
 
-/// The limits of a file, in an [`HttpLimitLayer`].
+/// The limits of a file, as the limits of an [`HttpLimitLayer`]. [`Limits::layer`] makes it.
 #[derive(Clone, Debug)]
 pub struct FileLimits {
     limits: Limits,
@@ -49,11 +49,11 @@ pub struct FileLimits {
 impl Sealed for FileLimits {}
 
 impl plimsoll_tower::Limits for FileLimits {
-    type Held = Held;
+    type Held = RequestHold;
     const COUNT: usize = 1;
     const TELLS_SEVERAL: bool = true;
 
-    fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Held) -> Ask {
+    fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut RequestHold) -> Ask {
         let How::Take {
             priority,
             alone,
@@ -76,18 +76,18 @@ impl plimsoll_tower::Limits for FileLimits {
             return Ask::Pass;
         };
         let like = Demand::ONE.priority(priority);
-        // Others that refuse, or a response that says how limits stand, need more of a decision than what comes back.
-        let quick = match alone && !told {
-            true => quick::take(&plan, &plan.routes[route], head, like, &mut held.permit),
-            false => Quick::Open,
+        // Other limits of the layer that may refuse, and responses with standings, need a hold.
+        let attempt = match alone && !told {
+            true => fast_path::take(&plan, &plan.routes[route], head, like, &mut held.permit),
+            false => FastPath::Undecided,
         };
-        match quick {
-            Quick::Granted => {
+        match attempt {
+            FastPath::Granted => {
                 held.returns = held.permit.as_ref().is_some_and(Permit::gives_back);
                 Ask::Pass
             }
-            Quick::Refused => held.refused(by_route(&plan, route, head, like, false), head),
-            Quick::Open => held.take(by_route(&plan, route, head, like, true), head),
+            FastPath::Refused => held.refused(by_route(&plan, route, head, like, false), head),
+            FastPath::Undecided => held.take(by_route(&plan, route, head, like, true), head),
         }
     }
 
@@ -95,17 +95,17 @@ impl plimsoll_tower::Limits for FileLimits {
         self
     }
 
-    fn asked<'a>(&'a self, _held: &'a Held, see: &mut dyn FnMut(Asked<'a>)) {
+    fn asked<'a>(&'a self, _held: &'a RequestHold, see: &mut dyn FnMut(Asked<'a>)) {
         see(Asked::Nothing);
     }
 
-    fn granted(&self, _index: usize, _permit: Permit<'static>, _held: &mut Held) {}
+    fn granted(&self, _index: usize, _permit: Permit<'static>, _held: &mut RequestHold) {}
 
-    fn undo(&self, held: &mut Held) {
+    fn undo(&self, held: &mut RequestHold) {
         if let Some(hold) = held.hold.take() {
             hold.undo();
         }
-        // One that comes back knows its limiter.
+        // A permit that is returned knows its limiter.
         if let Some(permit) = held.permit.take() {
             permit.undo();
         }
@@ -115,7 +115,7 @@ impl plimsoll_tower::Limits for FileLimits {
     }
 
     #[inline]
-    fn settle(&self, done: &Done<'_>, held: &mut Held) -> bool {
+    fn settle(&self, done: &Done<'_>, held: &mut RequestHold) -> bool {
         if held.settles {
             held.settle(done);
         }
@@ -123,7 +123,7 @@ impl plimsoll_tower::Limits for FileLimits {
         let outcome = match done {
             Done::UntilHead(outcome) => {
                 let held = held.to_settle();
-                let late = held.is_some_and(|hold| Held::each(hold).any(reads_body));
+                let late = held.is_some_and(|hold| RequestHold::each(hold).any(reads_body));
                 (!late).then_some(*outcome)
             }
             _ => done.outcome(),
@@ -136,14 +136,14 @@ impl plimsoll_tower::Limits for FileLimits {
 
     const READS_BODIES: bool = true;
 
-    fn see_body(&self, held: &mut Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
+    fn see_body(&self, held: &mut RequestHold, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
         let passed = held.rare.as_mut().and_then(|rare| rare.passed.as_mut());
         if let Some(passed) = passed {
             passed.see(length, copy);
         }
     }
 
-    fn tell<'a>(&'a self, held: &'a Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+    fn tell<'a>(&'a self, held: &'a RequestHold, see: &mut dyn FnMut(LimitStatus<'a>)) {
         let Some(hold) = &held.hold else {
             return;
         };
@@ -165,13 +165,13 @@ impl plimsoll_tower::Limits for FileLimits {
         let name = denied.limiter().unwrap_or(LimitStatus::UNNAMED);
         let promise = self.with_limit(denied, |limit| limit.promise()).flatten();
         let promise = promise.unwrap_or(standing);
-        let told = Standing::of_limit(standing.limit)
+        let status = Standing::of_limit(standing.limit)
             .window(promise.window)
             .returns(promise.returns)
             .remaining(denied.remaining())
             .more_after(denied.retry_after())
             .reset(denied.reset());
-        LimitStatus::new(name, told)
+        LimitStatus::new(name, status)
     }
 
     fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
@@ -180,22 +180,22 @@ impl plimsoll_tower::Limits for FileLimits {
         let of_limit = of_limit.and_then(|limit| plan.limits[limit].answer.clone());
         let of_route = || plan.routes[plan.route(head)?].answer.clone();
         let answer = of_limit.or_else(of_route).or_else(|| plan.answer.clone())?;
-        // A gRPC client expects a status of gRPC, not one of HTTP and a text.
+        // A gRPC client expects a gRPC status, not an HTTP one with a body.
         (!is_grpc(head)).then(|| respond(&answer, denied, class))
     }
 
     #[inline(always)]
-    fn prepare(&self, held: &Held, extensions: &mut Extensions) -> After {
-        match held.returns || held.says || held.settles {
+    fn prepare(&self, held: &RequestHold, extensions: &mut Extensions) -> After {
+        match held.returns || held.has_metadata || held.settles {
             true => held.prepare(extensions),
             false => After::default(),
         }
     }
 
-    fn note(&self, _note: &Note<'_>, _held: &mut Held) {}
+    fn note(&self, _note: &Note<'_>, _held: &mut RequestHold) {}
 }
 
-/// What to do where limits read bodies, and the layer that does is missing.
+/// The remedy if limits read bodies, and the layer that reads them is missing.
 const NO_BODY: &str = "limits of this route are read from the body: put `Limits::body_layer()` around `Limits::layer()`";
 
 impl FileLimits {

@@ -4,13 +4,12 @@ mod admit;
 mod ask;
 mod bodies;
 mod bucket;
-mod caller;
 mod costs;
 mod decide;
 mod decision;
 mod events;
+mod fast_path;
 mod handle;
-mod held;
 mod keys;
 mod layer;
 mod limit;
@@ -19,24 +18,25 @@ mod members;
 mod names;
 mod parametric;
 mod partners;
-mod parts;
 mod plan;
 mod pool;
-mod quick;
 mod records;
+mod report;
 mod request;
+mod request_hold;
 mod reserve;
 mod resolve;
 mod respond;
 mod restore;
 mod router;
-mod seen;
 mod settle;
+mod state;
+mod stats;
 #[cfg(feature = "redis")]
 mod stores;
-mod take;
-mod tell;
+mod subscribe;
 mod terms;
+mod timeout;
 mod top;
 mod view;
 mod watch;
@@ -49,16 +49,16 @@ pub use decision::{Answer, Hold, Refusal};
 pub use events::{AskEvent, EventKey, LimitsEvent, LimitsEventKind};
 pub use layer::FileLimits;
 pub use limits::Limits;
-pub use parametric::{Parametric, SavedBucket, Terms};
+pub use parametric::{BucketParams, Parametric, SavedBucket};
 pub use plimsoll_config::Saved;
 pub use plimsoll_config::{
-    Change, Changes, Config, ConfigError, FieldChange, FileWatch, FileWatcher, Fresh, StateKept,
-    What,
+    Change, ChangeKind, Changes, Config, ConfigError, FieldChange, FileWatch, FileWatcher,
+    FreshReason, StateOutcome,
 };
 pub use plimsoll_kinds::LimiterKind;
 #[cfg(feature = "redis")]
 pub use plimsoll_redis::{StoreErrorKind, StoreStats};
-pub use records::{Asked, Served, unknown_body};
+pub use records::{AskRecord, RecordedResponse, unknown_body};
 pub use request::{Claims, Descriptors};
 pub use reserve::Reserved;
 pub use resolve::RequestAsk;

@@ -1,4 +1,6 @@
-//! One limit of a file: its terms, and how requests use it.
+//! One limit of a file: its limiters, and how requests use them.
+//!
+//! The *terms* of a limit are numbered: 0 are its own, the others those of its tiers and overrides. Each has a limiter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,49 +11,48 @@ use plimsoll_config::{LimitSet, Part};
 
 use crate::handle::Handle;
 use crate::keys::{Client, Source, sources};
-use crate::seen::Seen;
+use crate::stats::LimitStats;
 use crate::terms::carried;
 
-/// One limit, and how requests use it.
+/// One limit of a file.
 #[derive(Debug)]
 pub(crate) struct Limit {
     pub(crate) name: Arc<str>,
     own: Handle,
-    /// Whether its own terms are [plain](Handle::is_plain).
-    plain: bool,
+    /// Whether its own terms are [undoable](Handle::is_undoable).
+    undoable: bool,
     /// See [`is_simple`](Self::is_simple).
     simple: bool,
-    /// The other terms: those of tiers, then those of single keys.
-    others: Vec<Other>,
+    /// The other terms: those of tiers, then those of overrides.
+    others: Vec<OtherTerms>,
     tiers: Option<Tiers>,
     overrides: HashMap<Box<str>, usize>,
-    /// What its key is made of; nothing for a limit without keys.
+    /// The sources of the parts of its key; empty for a limit without keys.
     pub(crate) key: Vec<Source>,
     pub(crate) cost: CostSpec,
     pub(crate) shadow: bool,
     pub(crate) without_key: WithoutKey,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
-    /// What it says about itself.
     pub(crate) metadata: Option<Metadata>,
     pub(crate) priority: Option<PrioritySpec>,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) stats: Arc<LimitStats>,
 }
 
-/// Terms beside those of the limit itself.
+/// The terms of a tier or an override.
 #[derive(Debug)]
-pub(crate) struct Other {
-    /// The tier, or the key that has them.
+pub(crate) struct OtherTerms {
+    /// The name of the tier, or the key of the override.
     pub(crate) name: String,
     pub(crate) handle: Handle,
-    plain: bool,
-    /// Its number among those that keys were asked by last; see [`Limit::add`].
+    undoable: bool,
+    /// The number in [`LastTerms`](crate::terms::LastTerms), if usage is carried over between tiers; see [`Limit::add`].
     number: Option<u64>,
-    /// What its limiter is called in the configuration.
+    /// The id of its limiter in the configuration.
     #[cfg(feature = "redis")]
     id: String,
 }
 
-/// Which terms a tier has.
+/// The terms of each tier.
 #[derive(Debug)]
 struct Tiers {
     by: Source,
@@ -59,29 +60,29 @@ struct Tiers {
     default: usize,
 }
 
-/// The id under which the limiter of a tier runs; `field` is that of the file which describes it.
+/// The id of the limiter of a tier or an override; `field` is the field of the file that describes it.
 fn tier_id(limit: &str, field: &str, tier: &str) -> String {
     format!("{limit}.{field}[{tier}]")
 }
 
 impl Limit {
-    /// Whether it is counted by key, and what has none is refused.
+    /// Whether it has keys, and refuses requests without one.
     pub(crate) fn needs_key(&self) -> bool {
         self.own.is_keyed() && matches!(self.without_key, WithoutKey::Refuse)
     }
 
-    /// The limit of this name in `set`, used as `by` says.
+    /// The limit of this name in `set`. `by` describes how requests use it.
     pub(crate) fn new(
         name: &str,
         by: &Use,
         set: &LimitSet,
         client: &Client,
-        seen: Arc<Seen>,
+        stats: Arc<LimitStats>,
     ) -> Option<Self> {
         let own = handle(set, name)?;
         let mut limit = Self {
             name: name.into(),
-            plain: own.is_plain(),
+            undoable: own.is_undoable(),
             simple: false,
             own,
             others: Vec::new(),
@@ -94,7 +95,7 @@ impl Limit {
             answer: by.answer.clone().map(Arc::new),
             metadata: set.config().metadata_of(name),
             priority: by.priority.clone(),
-            seen,
+            stats,
         };
         if let Some(tiers) = &by.tiers {
             let of = tiers.of.iter();
@@ -118,7 +119,7 @@ impl Limit {
         Some(limit)
     }
 
-    /// Adds other terms, and says which they are.
+    /// Adds other terms, and returns their number.
     fn add(&mut self, set: &LimitSet, field: &str, name: &str, terms: &Tier) -> Option<usize> {
         let id = tier_id(&self.name, field, name);
         let handle = match terms {
@@ -126,13 +127,13 @@ impl Limit {
             Tier::Blocked => Handle::Blocked,
             _ => handle(set, &id)?,
         };
-        // Nothing is used where anything or nothing is granted: the tier before counts in the next one. Stores keep one state
-        // for all tiers.
+        // Unlimited and blocked tiers count no usage: the usage of the tier before them is carried over to the one after. Stores
+        // have one state for all tiers.
         let carries = !matches!(handle, Handle::Unlimited | Handle::Blocked) && !handle.is_remote();
-        self.others.push(Other {
+        self.others.push(OtherTerms {
             name: name.to_owned(),
-            plain: handle.is_plain(),
-            number: carries.then(|| self.seen.last_terms().number(name)),
+            undoable: handle.is_undoable(),
+            number: carries.then(|| self.stats.last_terms().number(name)),
             handle,
             #[cfg(feature = "redis")]
             id,
@@ -146,8 +147,7 @@ impl Limit {
         &self.own
     }
 
-    /// Whether it is enforced, in memory, with the same terms for all keys: it is asked by its own, and nothing else is to
-    /// be looked at.
+    /// Whether it is enforced, in memory, and without tiers or overrides: its own limiter alone decides.
     #[inline]
     pub(crate) const fn is_simple(&self) -> bool {
         self.simple
@@ -162,34 +162,33 @@ impl Limit {
         }
     }
 
-    /// Whether what these terms grant can be undone exactly, in memory. Where another limiter comes to stand there that is
-    /// not so, the next plan says so.
+    /// Whether grants by these terms are in memory and can be undone exactly. Computed when the plan is built.
     #[inline]
-    pub(crate) fn is_plain(&self, number: usize) -> bool {
+    pub(crate) fn is_undoable(&self, number: usize) -> bool {
         match number.checked_sub(1) {
-            None => self.plain,
-            Some(other) => self.others.get(other).is_some_and(|it| it.plain),
+            None => self.undoable,
+            Some(other) => self.others.get(other).is_some_and(|it| it.undoable),
         }
     }
 
-    /// The terms beside its own, by their names.
-    pub(crate) fn others(&self) -> &[Other] {
+    /// The terms of tiers and overrides.
+    pub(crate) fn others(&self) -> &[OtherTerms] {
         &self.others
     }
 
-    /// What the limiter of these terms is called in the configuration.
+    /// The id of the limiter of these terms in the configuration.
     #[cfg(feature = "redis")]
     pub(crate) fn id(&self, number: usize) -> &str {
         let other = number.checked_sub(1).and_then(|it| self.others.get(it));
         other.map_or(&*self.name, |other| &other.id)
     }
 
-    /// What says which tier a request has, if there are tiers.
+    /// The source of the tier of a request, if there are tiers.
     pub(crate) fn tier_source(&self) -> Option<&Source> {
         self.tiers.as_ref().map(|tiers| &tiers.by)
     }
 
-    /// Whether keys may be asked by other terms than before.
+    /// Whether it has tiers, so that the terms of a key may change.
     #[inline]
     pub(crate) const fn has_tiers(&self) -> bool {
         self.tiers.is_some()
@@ -215,8 +214,8 @@ impl Limit {
         terms.unwrap_or(tiers.default)
     }
 
-    /// Takes for a key now if it is enforced by terms that all keys have, and says how the key stands then. `None` decides
-    /// nothing.
+    /// Takes for a key now, if the limit is enforced and has no tiers or overrides, and returns the standing of the key. `None` is
+    /// no refusal: nothing was decided.
     #[inline]
     pub(crate) fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
         if self.shadow || !self.others.is_empty() {
@@ -225,29 +224,29 @@ impl Limit {
         self.own.take_now(key, cost)
     }
 
-    /// Notes that a key is asked by these terms now. If they were others before, what it has used stays used.
+    /// Stores the terms of a key. If they differ from those before, its usage is carried over.
     #[inline]
     pub(crate) fn note_terms(&self, key: &str, terms: usize) {
         if let Some(number) = self.number(key, terms)
-            && let Some(before) = self.seen.last_terms().note(key, number)
+            && let Some(before) = self.stats.last_terms().note(key, number)
         {
             let more = self.carried_from(before, key, terms);
             self.terms(terms).of(key).charge(more);
         }
     }
 
-    /// What a key has used by other terms, and would be charged if it were asked by these.
+    /// The usage that a key would carry over to these terms.
     pub(crate) fn carried(&self, key: &str, terms: usize) -> u64 {
         let Some(number) = self.number(key, terms) else {
             return 0;
         };
-        match self.seen.last_terms().get(key) {
+        match self.stats.last_terms().get(key) {
             before if before == number => 0,
             before => self.carried_from(before, key, terms),
         }
     }
 
-    /// The number of terms between which keys change with what they have used.
+    /// The number of these terms in [`LastTerms`](crate::terms::LastTerms). `None` if usage is not carried over for this key.
     #[inline]
     fn number(&self, key: &str, terms: usize) -> Option<u64> {
         if self.tiers.is_none() || self.overrides.contains_key(key) {
@@ -259,7 +258,7 @@ impl Limit {
         }
     }
 
-    /// The number of terms among those that keys were asked by last; `None` for those of the limit itself.
+    /// The number of other terms in [`LastTerms`](crate::terms::LastTerms). `None` for the limit's own.
     fn other_number(&self, terms: usize) -> Option<u64> {
         self.others.get(terms.checked_sub(1)?)?.number
     }
@@ -269,38 +268,38 @@ impl Limit {
         self.tiers.as_ref()?.of.get(tier).copied()
     }
 
-    /// Whether a key was asked by these terms last, and by others than those of the limit itself.
+    /// Whether these are the last terms of a key, and not the limit's own.
     pub(crate) fn is_last(&self, key: &str, terms: usize) -> bool {
         let number = self.other_number(terms);
-        number.is_some_and(|number| self.seen.last_terms().get(key) == number)
+        number.is_some_and(|number| self.stats.last_terms().get(key) == number)
     }
 
-    /// Notes that a key was asked by these terms last, in a process before this one.
+    /// Restores the last terms of a key, from a process before this one.
     pub(crate) fn note_last(&self, key: &str, terms: usize) {
         if let Some(number) = self.other_number(terms) {
-            self.seen.last_terms().note(key, number);
+            self.stats.last_terms().note(key, number);
         }
     }
 
     fn carried_from(&self, before: u64, key: &str, terms: usize) -> u64 {
         let before = self.others.iter().position(|it| it.number == Some(before));
-        // Where its tier is gone, what the key has used of the limit itself counts.
+        // If its tier is gone, the usage under the limit's own terms counts.
         let before = before.map_or(0, |index| index + 1);
         carried(self.terms(before), self.terms(terms), key)
     }
 
-    /// What every key without other terms is promised.
+    /// The limit and the window of every key without other terms.
     pub(crate) fn promise(&self) -> Option<Standing> {
         self.own.promise()
     }
 
-    /// Whether its key says who asks.
+    /// Whether its key identifies the caller.
     pub(crate) fn is_of_caller(&self) -> bool {
         self.key.iter().any(Source::is_of_caller)
     }
 }
 
-/// The fields of a limit that hold other terms.
+/// The fields of the file that describe other terms.
 const TIERS: &str = "tiers";
 const OVERRIDES: &str = "overrides";
 

@@ -1,13 +1,12 @@
-//! Limits from a file, as one thing that decides.
+//! [`Limits`]: the limits of a file, which make decisions.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use plimsoll::{Clock, Demand, Events, Gate, Listener, Pausable, Priority, TokenBucket};
+use plimsoll::{Clock, Demand, Gate, Pausable, Priority, TokenBucket};
 use plimsoll_config::{Changes, Config, ConfigError, Limits as Limiters};
 use plimsoll_kinds::LimiterKind;
 
@@ -17,17 +16,22 @@ use plimsoll_tower::partner::PartnerLayer;
 use crate::ask::Ask;
 use crate::decide::{self, Decide};
 use crate::decision::{Hold, Refusal};
-use crate::events::{Audience, LimitsEvent, LimitsEventKind};
+use crate::events::{LimitsEventKind, Subscribers};
 use crate::members::Members;
 use crate::partners::Partners;
 use crate::plan::Plan;
+use crate::report::report_refused;
 use crate::resolve::{self, RequestAsk, find_asked, look, resolve};
-use crate::seen::Seen;
-use crate::tell::note_refused;
+use crate::stats::LimitStats;
 
-/// The limits of a file, running: one decision over as many of them as a request has.
+/// The limits of a file. A decision takes from several of them, all or none.
 ///
-/// A clone is the same limits.
+/// There are two ways to decide. [`decide_request`](Self::decide_request) and the [`layer`](Self::layer) find limits, keys and
+/// costs by the routes of the file. [`decide`](Self::decide) and [`try_decide`](Self::try_decide) get them as [`Ask`]s. Both
+/// yield a [`Hold`] or a [`Refusal`]. [`peek`](Self::peek) takes nothing; [`reserve`](Self::reserve) takes now for later;
+/// [`charge`](Self::charge) and [`refund`](Self::refund) correct usage after the fact.
+///
+/// [`replace`](Self::replace) applies another configuration and keeps usage, permits and waiters. Clones share the same limits.
 ///
 /// ```
 /// use plimsoll_engine::{Ask, Limits};
@@ -54,9 +58,9 @@ pub struct Limits {
 struct Shared {
     limiters: Arc<Limiters>,
     plan: ArcSwap<Plan>,
-    /// What is counted of limits, by name. It stays when the file changes. Locked while a file is put in place.
-    seen: Mutex<HashMap<String, Arc<Seen>>>,
-    audience: Arc<Audience>,
+    /// The statistics of limits, by name. A reload keeps them, and holds this lock.
+    stats: Mutex<HashMap<String, Arc<LimitStats>>>,
+    subscribers: Arc<Subscribers>,
     partners: Mutex<Partners>,
 }
 
@@ -89,80 +93,109 @@ impl Limits {
         config.build(clock).map(Self::of)
     }
 
-    /// The limits of limiters that were built in another way, such as by
+    /// The limits of limiters that are built already, for example by
     /// [`Config::build_sampled`](plimsoll_config::Config::build_sampled).
     #[must_use]
     pub fn of(limiters: Limiters) -> Self {
-        let mut seen = HashMap::new();
-        let audience = Arc::new(Audience::new(limiters.sampler().clock()));
-        let mut plan = Plan::build(&limiters.current(), &mut seen);
-        plan.audience = Arc::clone(&audience);
+        let mut stats = HashMap::new();
+        let subscribers = Arc::new(Subscribers::new(limiters.sampler().clock()));
+        let mut plan = Plan::build(&limiters.current(), &mut stats);
+        plan.subscribers = Arc::clone(&subscribers);
         let mut partners = Partners::default();
         partners.replace(limiters.current().config(), limiters.sampler().clock());
         Self {
             shared: Arc::new(Shared {
                 limiters: Arc::new(limiters),
                 plan: ArcSwap::from_pointee(plan),
-                seen: Mutex::new(seen),
-                audience,
+                stats: Mutex::new(stats),
+                subscribers,
                 partners: Mutex::new(partners),
             }),
         }
     }
 
-    /// Puts another configuration in the place of the present one. What was used stays used, permits and waiters are kept.
-    /// Returns what changed, limit by limit.
+    /// Replaces the configuration. Usage, permits and waiters are kept. Returns the changes of each limit.
+    ///
+    /// ```
+    /// use plimsoll_engine::{Ask, Config, Limits};
+    ///
+    /// let limits = Limits::from_yaml("limits: { api: { rate: 2/h, burst: 2 } }")?;
+    /// let _ = limits.try_decide(&[Ask::new("api").cost(2)]);
+    /// let text = "limits: { api: { rate: 3/h, burst: 3 } }";
+    /// let config = Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)?;
+    /// let changes = limits.replace(&config)?;
+    /// assert!(!changes.is_empty());
+    /// let hold = limits.try_decide(&[Ask::new("api")]).unwrap(); // 2 of 3 are used
+    /// assert!(limits.try_decide(&[Ask::new("api")]).is_err());
+    /// # drop(hold);
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// If something of it cannot be built; then nothing has changed.
+    /// If a limit cannot be built. Nothing is changed then.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
-        let mut seen = self
+        let mut stats = self
             .shared
-            .seen
+            .stats
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let changes = self.shared.limiters.replace(config)?;
-        let mut plan = Plan::build(&self.shared.limiters.current(), &mut seen);
-        plan.audience = Arc::clone(&self.shared.audience);
+        let mut plan = Plan::build(&self.shared.limiters.current(), &mut stats);
+        plan.subscribers = Arc::clone(&self.shared.subscribers);
         self.shared.plan.store(Arc::new(plan));
         let clock = self.shared.limiters.sampler().clock();
         self.partners().replace(config, clock);
-        // Whoever is woken may replace them again.
-        drop(seen);
-        if self.shared.audience.is_there() {
+        // A subscriber that is woken may replace the configuration again.
+        drop(stats);
+        if self.shared.subscribers.any() {
             let changes = Arc::new(changes.clone());
             let kind = LimitsEventKind::Changed { changes };
-            self.shared.audience.tell(kind);
+            self.shared.subscribers.emit(kind);
         }
         Ok(changes)
     }
 
-    /// Takes for all of `asks` now, or for none. Limits in stores answer what is known in this process: use
-    /// [`decide`](Self::decide) where there are any.
+    /// Grants all of `asks` now, or none. Never waits. Limits in stores answer from what this process knows: use
+    /// [`decide`](Self::decide) if there are any.
     ///
     /// # Errors
     ///
     /// The refusal, with the answer of each limit.
     pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
-        let members = self.take(asks, Demand::ONE).inspect_err(note_refused)?;
+        let members = self.take(asks, Demand::ONE).inspect_err(report_refused)?;
         decide::try_decide(members)
     }
 
-    /// Takes for all of `asks`, or for none. Waits in the queues of limits that have one, with the priority and until the
-    /// deadline of `like`, and for stores.
+    /// Grants all of `asks`, or none. Waits in the queues of limits that have one, and for stores. `like` carries the priority and
+    /// the deadline of the decision; its cost is ignored, because each ask has its own.
+    ///
+    /// ```
+    /// use plimsoll::{Demand, Priority};
+    /// use plimsoll_engine::{Ask, Limits};
+    /// use std::time::Duration;
+    ///
+    /// let limits = Limits::from_yaml("limits: { slots: { concurrency: 1, queue: { bound: 10 } } }")?;
+    /// let held = limits.try_decide(&[Ask::new("slots")]).unwrap();
+    /// let like = Demand::ONE.priority(Priority::Critical).within(Duration::from_secs(5));
+    /// let decide = limits.decide(&[Ask::new("slots")], like);
+    /// drop(held); // the waiter is granted the slot
+    /// let hold = plimsoll::together::block_on(decide).unwrap();
+    /// # drop(hold);
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
     pub fn decide(&self, asks: &[Ask<'_>], like: impl Into<Demand>) -> Decide {
-        match self.take(asks, like.into()).inspect_err(note_refused) {
+        match self.take(asks, like.into()).inspect_err(report_refused) {
             Ok(members) => Decide::start(members),
             Err(refusal) => Decide::ready(Err(refusal)),
         }
     }
 
-    /// What [`try_decide`](Self::try_decide) would answer. Takes nothing, counts nothing and leaves no key behind.
+    /// The result that [`try_decide`](Self::try_decide) would return. Takes nothing, counts nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal, with the answer of each limit.
     pub fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
         decide::peek(find_asked(
             self.shared.plan.load_full(),
@@ -172,7 +205,7 @@ impl Limits {
         )?)
     }
 
-    /// Charges after the fact, in full: what does not fit is a debt. Limits that are not there are left out.
+    /// Charges after the fact, in full: more than remains becomes a debt. Does nothing if the file lacks one of the limits.
     pub fn charge(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
@@ -181,8 +214,8 @@ impl Limits {
         }
     }
 
-    /// Gives rates back what was charged for work that was not done, up to their limits; in stores in the background. What a
-    /// log or a window took earlier than now is not found there, and stays.
+    /// Refunds the costs of work that was not done to rates, up to their limits; in stores, in the background. Logs and windows
+    /// refund only usage of the present moment: earlier usage stays.
     pub fn refund(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
@@ -195,20 +228,35 @@ impl Limits {
         }
     }
 
-    /// Decides by the routes of the file. `None` if no route is for this request.
+    /// [`decide`](Self::decide) for the limits of a request's route. `None` if no route matches the request.
+    ///
+    /// ```
+    /// use plimsoll_engine::Limits;
+    /// use plimsoll_tower::Head;
+    ///
+    /// let limits = Limits::from_yaml("
+    /// limits: { per_user: { rate: 5/s, key: header:x-user } }
+    /// routes: [{ match: /v1/**, limits: [per_user] }]
+    /// ")?;
+    /// let request = http::Request::get("/v1/things").header("x-user", "anna").body(())?;
+    /// let decide = limits.decide_request(&Head::of(&request), 1).unwrap();
+    /// let hold = plimsoll::together::block_on(decide)?;
+    /// assert_eq!(hold.answers().next().unwrap().limit, "per_user");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn decide_request(&self, head: &Head<'_>, like: impl Into<Demand>) -> Option<Decide> {
-        match resolve(&self.plan(), head, like.into(), true).inspect_err(note_refused) {
+        match resolve(&self.plan(), head, like.into(), true).inspect_err(report_refused) {
             Ok(members) => members.map(Decide::start),
             Err(refusal) => Some(Decide::ready(Err(refusal))),
         }
     }
 
-    /// What a request asks of which limits, by the routes of the file, and with which priority; for a decision over several
-    /// requests. `None` if no route is for it.
+    /// The asks of a request by its route, and its priority, for one decision over several requests. `None` if no route matches the
+    /// request.
     ///
     /// # Errors
     ///
-    /// The refusal, if a key is missing that a limit needs.
+    /// The refusal, if the request lacks the key of a limit.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits};
@@ -224,10 +272,10 @@ impl Limits {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn asks_of(&self, head: &Head<'_>) -> Result<Option<(Vec<RequestAsk>, Priority)>, Refusal> {
-        resolve::asks(&self.plan(), head).inspect_err(note_refused)
+        resolve::asks(&self.plan(), head).inspect_err(report_refused)
     }
 
-    /// What [`decide_request`](Self::decide_request) would answer now. Takes nothing, counts nothing and leaves no key behind.
+    /// The result that [`decide_request`](Self::decide_request) would return now. Takes nothing, counts nothing and creates no key.
     pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
         match look(&self.plan(), head, Demand::ONE) {
             Ok(members) => members.map(decide::peek),
@@ -235,7 +283,7 @@ impl Limits {
         }
     }
 
-    /// The pool of the [gateway](plimsoll_config::gateway) that the route of a request names, if it names one.
+    /// The upstream pool of a request's route, in the file of a [gateway](plimsoll_config::gateway).
     #[must_use]
     pub fn upstream_of(&self, head: &Head<'_>) -> Option<Arc<str>> {
         let plan = self.plan();
@@ -252,15 +300,15 @@ impl Limits {
             .collect()
     }
 
-    /// What kind of limit has this name, if there is one.
+    /// The kind of a limit. `None` if the file has no limit of this name.
     #[must_use]
     pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
         let plan = self.plan();
         plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
-    /// Whether a limit is counted by key, and a request without a key is refused rather than counted with all others that have
-    /// none (`without_key` of the file). Of fronts that are given names and keys, an ask of such a limit without a key is a mistake.
+    /// Whether a limit has keys and refuses requests without one (`without_key: refuse` in the file). Protocols in which clients
+    /// name limits and keys treat an ask of such a limit without a key as a mistake.
     #[must_use]
     pub fn needs_key(&self, limit: &str) -> bool {
         let plan = self.plan();
@@ -268,7 +316,7 @@ impl Limits {
         limit.is_some_and(|limit| limit.needs_key())
     }
 
-    /// Whether a limit is kept in a store.
+    /// Whether a limit is in a store.
     #[must_use]
     pub fn is_remote(&self, limit: &str) -> bool {
         let plan = self.plan();
@@ -276,12 +324,13 @@ impl Limits {
         limit.is_some_and(|limit| limit.terms(0).is_remote())
     }
 
-    /// The layer for clients of a partner that the file names in `partners`: calls ask its limit first, and when the partner says
-    /// to come back later, nobody asks before. Where the file says `learn`, the rate is found from what the partner refuses. See
-    /// [`PartnerLayer`].
+    /// The layer for calls to a partner of the file (`partners`). `None` if the file has no such partner.
     ///
-    /// Every call of this function returns the same limit. When the file changes, what was learned, who waits and pauses stay; a
-    /// partner that is learned from now on and was not before, or the other way round, is so in layers that are asked for again.
+    /// Calls take from its limit first. When the partner answers with `Retry-After`, calls pause until then. With `learn` in the
+    /// file, the rate is learned from the refusals of the partner. See [`PartnerLayer`].
+    ///
+    /// All layers of a partner share one limit. A reload keeps the learned rate, waiters and pauses. A reload that adds or removes
+    /// `learn` applies to layers that are made after it.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -305,63 +354,30 @@ impl Limits {
         partners.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The plan, for a moment.
+    /// The present plan. The guard is for short use: a reload may replace the plan at any time.
     #[inline]
     pub(crate) fn plan(&self) -> Guard<Arc<Plan>> {
         self.shared.plan.load()
     }
 
-    /// Subscribes to decisions and to changes of the file from now on. At most `capacity` events are stored until they are read;
-    /// more are lost and counted. Dropping what is returned ends the subscription. See [`Events`].
-    ///
-    /// Each decision is one event, when it is made: also one that waited, and one of a [layer](Self::layer). Those that are
-    /// given up while they wait, and what [`peek`](Self::peek) answers, are not told. Limits have the names of the file, and
-    /// keys are [masked](crate::EventKey) unless you ask for them. Without subscribers a decision costs one load more.
-    ///
-    /// ```
-    /// use plimsoll_engine::{Ask, Limits, LimitsEventKind};
-    ///
-    /// let limits = Limits::from_yaml("limits: { user: { rate: 1/h, key: header:x-user } }")?;
-    /// let mut events = limits.subscribe(1000);
-    /// for _ in 0..2 {
-    ///     let _ = limits.try_decide(&[Ask::new("user").key("anna@example.com")]);
-    /// }
-    /// assert_eq!(events.next().unwrap().kind.as_str(), "admitted");
-    /// let LimitsEventKind::Refused { limit, reason, .. } = events.next().unwrap().kind else { unreachable!() };
-    /// assert_eq!((limit.as_deref(), reason.as_str()), (Some("user"), "exhausted"));
-    /// # Ok::<(), plimsoll_engine::ConfigError>(())
-    /// ```
-    pub fn subscribe(&self, capacity: usize) -> Events<LimitsEvent> {
-        self.shared.audience.subscribe(capacity)
+    pub(crate) fn subscribers(&self) -> &Subscribers {
+        &self.shared.subscribers
     }
 
-    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it delays no decision. See
-    /// [`Listener`].
-    ///
-    /// # Errors
-    ///
-    /// If the system has no room for another thread.
-    pub fn subscribe_with(
-        &self,
-        callback: impl FnMut(LimitsEvent) + Send + 'static,
-    ) -> io::Result<Listener> {
-        self.subscribe(1024).listen(callback)
-    }
-
-    /// The limiters, by name, for code that asks one of them alone.
+    /// The limiters by name, for code that uses one of them directly.
     #[must_use]
     pub fn limiters(&self) -> &Arc<Limiters> {
         &self.shared.limiters
     }
 
-    /// What these ask for, to be decided: from now on their keys have the tiers that they say.
+    /// The members of `asks`, for a decision. Their keys have the tiers of the asks from now on.
     pub(crate) fn members(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
         let members = find_asked(self.shared.plan.load_full(), asks, like, false)?;
         members.note_terms();
         Ok(members)
     }
 
-    /// The same; limits that need no more than to be asked are asked at once.
+    /// [`members`](Self::members), with simple limits asked while they are resolved.
     fn take(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
         let members = find_asked(self.shared.plan.load_full(), asks, like, true)?;
         members.note_terms();

@@ -1,4 +1,4 @@
-//! What one decision asks, resolved against one plan.
+//! The members of one decision: limits with keys and costs, resolved against one plan.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,36 +11,36 @@ use smallvec::SmallVec;
 
 use crate::handle::{Handle, Subject};
 use crate::limit::Limit;
-use crate::parts::{Member, Parts};
 use crate::plan::Plan;
 use crate::pool;
+use crate::state::{DecisionState, Member};
 
-/// How many limits are asked together without an allocation where they cannot be asked one by one.
+/// The number of limits that the slow path asks together without an allocation.
 const FEW: usize = 4;
 
-/// The limits of a decision, with everything that is theirs. It owns the keys, so that it can wait.
+/// The members of a decision and its [state](DecisionState). It owns the keys, so that the decision can wait.
 pub(crate) struct Members {
     pub(crate) plan: Arc<Plan>,
     /// `None` only while it is dropped.
-    parts: Option<Box<Parts>>,
+    state: Option<Box<DecisionState>>,
 }
 
 impl Members {
     #[inline]
     pub(crate) fn new(plan: Arc<Plan>, like: Demand) -> Self {
-        let mut parts = pool::take();
-        parts.like = like;
+        let mut state = pool::take();
+        state.like = like;
         Self {
             plan,
-            parts: Some(parts),
+            state: Some(state),
         }
     }
 
-    /// What it was resolved against, and the rest.
+    /// The plan, and the state to change.
     #[inline]
-    pub(crate) fn split(&mut self) -> (&Plan, &mut Parts) {
-        match &mut self.parts {
-            Some(parts) => (&self.plan, parts),
+    pub(crate) fn split(&mut self) -> (&Plan, &mut DecisionState) {
+        match &mut self.state {
+            Some(state) => (&self.plan, state),
             None => unreachable!("it is not dropped yet"),
         }
     }
@@ -70,7 +70,7 @@ impl Members {
         self.like.cost(member.cost)
     }
 
-    /// Notes by which terms each key is asked.
+    /// Stores the terms of each key, for limits with tiers.
     #[inline]
     pub(crate) fn note_terms(&self) {
         if self.plan.has_tiers {
@@ -86,14 +86,14 @@ impl Members {
         }
     }
 
-    /// What a member would be answered now, if it were asked alone. Takes nothing, counts nothing and leaves no key behind.
+    /// The answer of a member now, if it were asked alone. Takes nothing, counts nothing and creates no key.
     pub(crate) fn estimate(&self, member: &Member) -> Result<(), Denied> {
         let carried = self.limit(member).carried(self.key(member), member.terms);
         let demand = self.like.cost(self.whole_cost(member)).at_once();
         self.subject(member).estimate(carried, demand)
     }
 
-    /// Makes a time that is left a deadline: what is waited for in memory and in stores has one together.
+    /// Turns a time-out into a deadline, if members are in stores: the waits in memory and for stores share it.
     pub(crate) fn fix_deadline(&mut self) {
         let Some(member) = self.list.first() else {
             return;
@@ -110,20 +110,20 @@ impl Members {
 
     pub(crate) fn standing(&self, member: &Member) -> Option<Standing> {
         let standing = self.subject(member).standing()?;
-        // Of a decision that was only looked at.
+        // In a decision that was only peeked, usage under former terms is not charged yet.
         let carried = self.limit(member).carried(self.key(member), member.terms);
         let remaining = standing.remaining.map(|it| it.saturating_sub(carried));
         Some(standing.remaining(remaining))
     }
 
-    /// The cost of the subject of a member in the whole decision: the same subject twice is asked for the sum.
+    /// The cost of the subject of a member in the whole decision: the sum over all members with the same subject.
     pub(crate) fn whole_cost(&self, of: &Member) -> u64 {
         let same = self.list.iter().filter(|it| self.is_same_subject(it, of));
         let costs = same.map(|member| member.cost);
         costs.fold(0, u64::saturating_add)
     }
 
-    /// The position of the first member that asks the subject of this one.
+    /// The position of the first member with the subject of this one.
     pub(crate) fn first_of_subject(&self, of: &Member) -> usize {
         let first = self.list.iter().position(|it| self.is_same_subject(it, of));
         first.unwrap_or_default()
@@ -133,13 +133,13 @@ impl Members {
         (one.limit, one.terms) == (other.limit, other.terms) && self.key(one) == self.key(other)
     }
 
-    /// Whether a member is asked with the others: it is enforced, and something can refuse.
+    /// Whether a member can refuse the decision: it is enforced, and not unlimited.
     pub(crate) fn is_asked(&self, member: &Member) -> bool {
         !self.limit(member).shadow && !matches!(self.handle(member), Handle::Unlimited)
     }
 
-    /// Keeps the permit of a member.
-    pub(crate) fn keep_permit(&mut self, index: usize, permit: Permit<'static>) {
+    /// Stores the permit of a member.
+    pub(crate) fn store_permit(&mut self, index: usize, permit: Permit<'static>) {
         let permits = &mut self.permits;
         if permits.len() <= index {
             permits.resize_with(index + 1, || None);
@@ -147,7 +147,7 @@ impl Members {
         permits[index] = Some(permit);
     }
 
-    /// Undoes what was taken, also from rates, in the opposite order.
+    /// Undoes all grants, also of rates, in the opposite order.
     pub(crate) fn undo(&mut self) {
         let mut permits = std::mem::take(&mut self.permits);
         for (member, permit) in self.list.iter().zip(&mut permits).rev() {
@@ -160,7 +160,7 @@ impl Members {
         self.beyond.clear();
     }
 
-    /// Calls `with` with what is asked of which limiters and keys, and for each its position in the list.
+    /// Calls `with` with the asks of the selected members, and the position of each in the list.
     pub(crate) fn with_asks<T>(
         &self,
         select: impl Fn(&Member) -> bool,
@@ -194,12 +194,12 @@ impl Members {
 }
 
 impl Deref for Members {
-    type Target = Parts;
+    type Target = DecisionState;
 
     #[inline]
-    fn deref(&self) -> &Parts {
-        match &self.parts {
-            Some(parts) => parts,
+    fn deref(&self) -> &DecisionState {
+        match &self.state {
+            Some(state) => state,
             None => unreachable!("it is not dropped yet"),
         }
     }
@@ -207,9 +207,9 @@ impl Deref for Members {
 
 impl DerefMut for Members {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Parts {
-        match &mut self.parts {
-            Some(parts) => parts,
+    fn deref_mut(&mut self) -> &mut DecisionState {
+        match &mut self.state {
+            Some(state) => state,
             None => unreachable!("it is not dropped yet"),
         }
     }
@@ -218,13 +218,13 @@ impl DerefMut for Members {
 impl Drop for Members {
     #[inline]
     fn drop(&mut self) {
-        if let Some(parts) = self.parts.take() {
-            pool::give_back(parts);
+        if let Some(state) = self.state.take() {
+            pool::give_back(state);
         }
     }
 }
 
-/// A clone holds nothing.
+/// A clone has no permits.
 impl Clone for Members {
     fn clone(&self) -> Self {
         let mut clone = Self::new(Arc::clone(&self.plan), self.like);
@@ -232,7 +232,7 @@ impl Clone for Members {
         clone.list.clone_from(&self.list);
         clone.keys.clone_from(&self.keys);
         clone.denials.clone_from(&self.denials);
-        clone.told.clone_from(&self.told);
+        clone.store_standings.clone_from(&self.store_standings);
         clone
     }
 }

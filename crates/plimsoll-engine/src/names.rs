@@ -1,18 +1,18 @@
-//! Limits by name.
+//! The index of limits by name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use plimsoll::KeyHash;
 
-/// Up to how many limits are looked at one by one.
+/// Up to this many limits are compared one by one; more are hashed.
 const FEW: usize = 8;
 
-/// Which limit has which name.
+/// The positions of limits, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     all: HashMap<Arc<str>, usize, KeyHash>,
-    /// The short ones, where there are few limits: a name is compared faster than it is hashed.
+    /// The short names, if there are few limits: comparing them is faster than hashing.
     few: Vec<(Short, usize)>,
 }
 
@@ -42,7 +42,7 @@ impl Names {
     }
 }
 
-/// A name of up to 16 bytes. Its length, how it begins and how it ends say all of it.
+/// A name of up to 16 bytes. Its length, its first and its last bytes identify it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Short {
     length: usize,

@@ -1,4 +1,4 @@
-//! Limits whose terms come with the ask.
+//! Token buckets whose parameters come with each call.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::terms::LastTerms;
 
-/// The terms of a token bucket that come with an ask: `refill` tokens in each `every`, and at most `burst` saved up.
+/// The parameters of a token bucket: `refill` tokens in each `every`, and at most `burst` tokens saved up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Terms {
-    /// The most that is granted at once.
+pub struct BucketParams {
+    /// The capacity: the most that is granted at once.
     pub burst: u64,
-    /// How much comes back.
+    /// The number of tokens that each period adds.
     pub refill: u64,
-    /// In which time.
+    /// The length of a period.
     pub every: Duration,
 }
 
-impl Terms {
-    /// Terms of these numbers. They are checked when they are used.
+impl BucketParams {
+    /// Parameters of these values. [`Parametric`] checks them when it uses them.
     #[must_use]
     pub const fn new(burst: u64, refill: u64, every: Duration) -> Self {
         Self {
@@ -43,91 +43,93 @@ impl Terms {
     }
 }
 
-/// Token buckets by key, each with the terms of whoever asks: what `CL.THROTTLE` and overrides of Envoy need.
+/// Token buckets by key, with parameters that come with each call, for `CL.THROTTLE` and for overrides of Envoy.
 ///
 /// ```
 /// use plimsoll::Clock;
-/// use plimsoll_engine::{Parametric, Terms};
+/// use plimsoll_engine::{BucketParams, Parametric};
 /// use std::time::Duration;
 ///
 /// let buckets = Parametric::new(Clock::system(), 1_000_000);
-/// let terms = Terms::new(2, 1, Duration::from_secs(60));
-/// assert!(buckets.take("anna", terms, 2)?.is_ok());
-/// assert!(buckets.take("anna", terms, 1)?.is_err());
-/// // Other terms for the same key: what was used stays used.
-/// let more = Terms::new(5, 1, Duration::from_secs(60));
+/// let params = BucketParams::new(2, 1, Duration::from_secs(60));
+/// assert!(buckets.take("anna", params, 2)?.is_ok());
+/// assert!(buckets.take("anna", params, 1)?.is_err());
+/// // Other parameters for the same key: its usage is carried over.
+/// let more = BucketParams::new(5, 1, Duration::from_secs(60));
 /// assert_eq!(buckets.take("anna", more, 1)?.unwrap().remaining, Some(2));
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 ///
-/// Bounded: so many keys for each terms, and 1,024 different terms. More terms are refused with
-/// [`KeysFull`](Reason::KeysFull).
+/// Each set of parameters has a table of keys of its own. Both are bounded: `max_keys` keys in each table, and 1,024 tables. A
+/// call with further parameters is refused with [`KeysFull`](Reason::KeysFull).
 pub struct Parametric {
     clock: Clock,
-    most_keys: usize,
+    max_keys: usize,
     tables: RwLock<Tables>,
-    /// The tables of the first terms, found without a lock and a hash: most servers are asked by few.
-    first: [OnceLock<(Terms, Table)>; 4],
+    /// The first tables, found without a lock and a hash: most servers have few.
+    first: [OnceLock<(BucketParams, Table)>; 4],
     last: LastTerms,
 }
 
 type Table = Keyed<CompactString, TokenBucket>;
 
-/// One thing that [`Parametric`] remembers. [`Parametric::save`] shows them.
+/// One record of the saved state of [`Parametric`]. [`Parametric::save`] writes them in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SavedBucket {
-    /// Terms by which keys were asked, which follow.
-    Terms {
-        /// The terms.
-        terms: Terms,
-        /// From when on refills are counted.
+    /// The parameters of the buckets that follow.
+    #[serde(rename = "terms")]
+    Params {
+        /// The parameters.
+        #[serde(rename = "terms")]
+        params: BucketParams,
+        /// The moment from which refills are counted.
         began: Moment,
     },
-    /// A key of the terms that were named last, and that it was asked by last.
+    /// A bucket with the parameters of the record before. They are the last parameters of its key.
     Bucket(String, Filling),
-    /// A key of the terms that were named last, which was asked by others since.
+    /// A bucket with the parameters of the record before. Its key has been used with other parameters since.
     Before(String, Filling),
 }
 
 #[derive(Default)]
 struct Tables {
-    by_terms: HashMap<Terms, usize>,
+    by_params: HashMap<BucketParams, usize>,
     all: Vec<Table>,
 }
 
-/// The number of no terms: a key that was asked by such last has used nothing that is carried over.
+/// The number of no table: a key whose last parameters have this number carries no usage over.
 const NO_TABLE: u64 = u64::MAX;
 
-/// How many different terms there are at most.
-const MOST: usize = 1024;
+/// The largest number of tables.
+const MAX_TABLES: usize = 1024;
 
 impl Parametric {
-    /// Buckets on `clock`, for at most `most_keys` keys of each terms.
+    /// Buckets on `clock`, with at most `max_keys` keys for each set of parameters.
     #[must_use]
-    pub fn new(clock: Clock, most_keys: usize) -> Self {
+    pub fn new(clock: Clock, max_keys: usize) -> Self {
         Self {
             clock,
-            most_keys: most_keys.max(1),
+            max_keys: max_keys.max(1),
             tables: RwLock::default(),
             first: Default::default(),
-            last: LastTerms::new(most_keys),
+            last: LastTerms::new(max_keys),
         }
     }
 
-    /// Takes `cost` for `key` by these terms, and says what is left; or refuses. A cost of 0 takes nothing.
+    /// Takes `cost` from the bucket of `key` with these parameters. Returns its standing, or the refusal. A cost of 0 takes nothing.
     ///
     /// # Errors
     ///
-    /// If there can be no bucket with these terms.
+    /// If the parameters are invalid.
     pub fn take(
         &self,
         key: &str,
-        terms: Terms,
+        params: BucketParams,
         cost: u64,
     ) -> Result<Result<Standing, Denied>, InvalidLimit> {
-        let Some(table) = self.table(key, terms)? else {
+        let Some(table) = self.table(key, params)? else {
             return Ok(Err(Denied::new(Reason::KeysFull)));
         };
         if let Some(standing) = table.take_now(key, cost) {
@@ -140,30 +142,38 @@ impl Parametric {
         Ok(taken.map(|()| table.standing(key)))
     }
 
-    /// Charges `cost` after the fact, in full.
+    /// Charges `cost` after the fact, in full: more than remains becomes a debt.
     ///
     /// # Errors
     ///
-    /// If there can be no bucket with these terms.
-    pub fn charge(&self, key: &str, terms: Terms, cost: u64) -> Result<(), InvalidLimit> {
-        if let Some(table) = self.table(key, terms)? {
+    /// If the parameters are invalid.
+    pub fn charge(&self, key: &str, params: BucketParams, cost: u64) -> Result<(), InvalidLimit> {
+        if let Some(table) = self.table(key, params)? {
             table.charge(key, cost);
         }
         Ok(())
     }
 
-    /// How much of a key is left by these terms.
+    /// The standing of the bucket of `key` with these parameters. `None` if there are too many different parameters.
     ///
     /// # Errors
     ///
-    /// If there can be no bucket with these terms.
-    pub fn standing(&self, key: &str, terms: Terms) -> Result<Option<Standing>, InvalidLimit> {
-        Ok(self.table(key, terms)?.map(|table| table.standing(key)))
+    /// If the parameters are invalid.
+    pub fn standing(
+        &self,
+        key: &str,
+        params: BucketParams,
+    ) -> Result<Option<Standing>, InvalidLimit> {
+        Ok(self.table(key, params)?.map(|table| table.standing(key)))
     }
 
-    /// The table of these terms, with what the key has used by others.
-    fn table(&self, key: &str, terms: Terms) -> Result<Option<Cow<'_, Table>>, InvalidLimit> {
-        let Some((index, table)) = self.find(terms)? else {
+    /// The table of these parameters, after the usage of the key with others was carried over to it.
+    fn table(
+        &self,
+        key: &str,
+        params: BucketParams,
+    ) -> Result<Option<Cow<'_, Table>>, InvalidLimit> {
+        let Some((index, table)) = self.find(params)? else {
             return Ok(None);
         };
         let before = self.last.note(key, index as u64);
@@ -173,24 +183,24 @@ impl Parametric {
         Ok(Some(table))
     }
 
-    /// Shows what is remembered, so that another process can go on from there. It visits every key, a part of them behind a
-    /// lock at a time.
+    /// Calls `see` with each record of the state, for [`restore`](Self::restore) in another process. Visits every key, locking
+    /// one shard at a time.
     ///
     /// # Errors
     ///
-    /// What `see` fails with.
+    /// The first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(SavedBucket) -> Result<(), E>) -> Result<(), E> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut tables: Vec<_> = tables
-            .by_terms
+            .by_params
             .iter()
-            .map(|(terms, index)| (*terms, *index as u64, tables.all[*index].clone()))
+            .map(|(params, index)| (*params, *index as u64, tables.all[*index].clone()))
             .collect();
-        // The first terms stay the first: keys of which nothing else is known have them.
+        // The first table stays the first: a key without last parameters belongs to it.
         tables.sort_by_key(|(_, index, _)| *index);
-        for (terms, index, table) in tables {
+        for (params, index, table) in tables {
             let began = table.began();
-            see(SavedBucket::Terms { terms, began })?;
+            see(SavedBucket::Params { params, began })?;
             for part in 0..table.parts() {
                 let mut keys = Vec::new();
                 table.kept(part, |key, filling| {
@@ -206,24 +216,28 @@ impl Parametric {
         Ok(())
     }
 
-    /// Puts what was [saved](Self::save) in its place, one thing after the other, each with the terms that came before it.
-    /// Returns the terms for the next, and whether there was room.
+    /// Restores one [saved](Self::save) record. `last` are the parameters that the call before returned. Returns the parameters
+    /// for the next call, and whether there was room.
     #[must_use]
-    pub fn restore(&self, last: Option<Terms>, saved: SavedBucket) -> (Option<Terms>, bool) {
+    pub fn restore(
+        &self,
+        last: Option<BucketParams>,
+        saved: SavedBucket,
+    ) -> (Option<BucketParams>, bool) {
         let was_last = matches!(saved, SavedBucket::Bucket(..));
         match saved {
-            SavedBucket::Terms { terms, began } => {
-                let found = self.find_since(terms, Some(began));
+            SavedBucket::Params { params, began } => {
+                let found = self.find_since(params, Some(began));
                 let found = matches!(found, Ok(Some(_)));
-                (found.then_some(terms), found)
+                (found.then_some(params), found)
             }
             SavedBucket::Bucket(key, filling) | SavedBucket::Before(key, filling) => {
-                let table = last.and_then(|terms| self.find(terms).ok().flatten());
+                let table = last.and_then(|params| self.find(params).ok().flatten());
                 let restored = table.is_some_and(|(index, table)| {
                     if was_last {
                         self.last.note(&key, index as u64);
                     } else if index == 0 {
-                        // The last terms follow, or are those of a bucket that is full again and was not saved.
+                        // Its last parameters follow, or belong to a bucket that is full again and was not saved.
                         self.last.note(&key, NO_TABLE);
                     }
                     table.restore(key.as_str(), |_, _| filling).is_ok()
@@ -233,56 +247,56 @@ impl Parametric {
         }
     }
 
-    fn find(&self, terms: Terms) -> Result<Option<(usize, Cow<'_, Table>)>, InvalidLimit> {
+    fn find(&self, params: BucketParams) -> Result<Option<(usize, Cow<'_, Table>)>, InvalidLimit> {
         for (index, known) in self.first.iter().enumerate() {
             match known.get() {
-                Some((known, table)) if *known == terms => {
+                Some((known, table)) if *known == params => {
                     return Ok(Some((index, Cow::Borrowed(table))));
                 }
                 Some(_) => {}
                 None => break,
             }
         }
-        let found = self.find_since(terms, None)?;
+        let found = self.find_since(params, None)?;
         Ok(found.map(|(index, table)| (index, Cow::Owned(table))))
     }
 
-    /// The table of these terms. One that is new goes on for one that began then.
+    /// The table of these parameters. A new one counts its refills from `began`.
     fn find_since(
         &self,
-        terms: Terms,
+        params: BucketParams,
         began: Option<Moment>,
     ) -> Result<Option<(usize, Table)>, InvalidLimit> {
         let known = |tables: &Tables| {
-            let index = *tables.by_terms.get(&terms)?;
+            let index = *tables.by_params.get(&params)?;
             Some((index, tables.all[index].clone()))
         };
         let found = known(&self.tables.read().unwrap_or_else(PoisonError::into_inner));
         if found.is_some() {
             return Ok(found);
         }
-        let rule = terms.rule()?;
+        let rule = params.rule()?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known(&tables) {
             return Ok(Some(found));
         }
-        if tables.all.len() >= MOST {
+        if tables.all.len() >= MAX_TABLES {
             return Ok(None);
         }
         let table = Keyed::builder(rule).clock(self.clock.clone());
         let table = began.into_iter().fold(table, KeyedBuilder::began);
-        let table = table.max_keys(self.most_keys).build();
+        let table = table.max_keys(self.max_keys).build();
         let index = tables.all.len();
-        tables.by_terms.insert(terms, index);
+        tables.by_params.insert(params, index);
         tables.all.push(table.clone());
         if let Some(first) = self.first.get(index) {
-            // Its place is free: indices are given once.
-            let _ = first.set((terms, table.clone()));
+            // The cell is empty: each index is used once.
+            let _ = first.set((params, table.clone()));
         }
         Ok(Some((index, table)))
     }
 
-    /// A key is asked by other terms than before: what it has used stays used.
+    /// Carries the usage of a key over from the table of its last parameters.
     #[cold]
     fn carry(&self, key: &str, before: usize, to: &Table) {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
@@ -320,11 +334,11 @@ mod tests {
         time.advance(Duration::from_secs(7));
         let stays = Parametric::new(time.clock(), 100);
         let all = [(5, 3), (2, 7), (9, 1)]
-            .map(|(burst, refill)| Terms::new(burst, refill, Duration::from_secs(2)));
-        for (index, terms) in all.iter().enumerate() {
+            .map(|(burst, refill)| BucketParams::new(burst, refill, Duration::from_secs(2)));
+        for (index, params) in all.iter().enumerate() {
             for key in 0..5 {
                 let cost = (index as u64 + key) % 3;
-                assert!(stays.take(&format!("{index} {key}"), *terms, cost).is_ok());
+                assert!(stays.take(&format!("{index} {key}"), *params, cost).is_ok());
             }
         }
         let mut text = Vec::new();
@@ -340,9 +354,9 @@ mod tests {
         }
         for step in 0..40 {
             time.advance(Duration::from_millis(90));
-            for (index, terms) in all.iter().enumerate() {
+            for (index, params) in all.iter().enumerate() {
                 let key = format!("{index} {}", step % 5);
-                let answers = [&stays, &restored].map(|it| it.take(&key, *terms, 2).unwrap());
+                let answers = [&stays, &restored].map(|it| it.take(&key, *params, 2).unwrap());
                 assert_eq!(answers[0], answers[1], "{key}");
             }
         }

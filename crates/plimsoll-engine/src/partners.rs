@@ -1,4 +1,4 @@
-//! Others that the program calls, as the file says.
+//! Partners: services that the program calls, with the limits that the file describes.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use plimsoll::{Carry, Clock, Gate, Pausable, TokenBucket};
 use plimsoll_config::{Config, PartnerSpec};
 use plimsoll_tower::partner::{LearnRate, PartnerLayer};
 
-/// The layer before a partner.
+/// The layer for calls to a partner.
 pub(crate) type Layer = PartnerLayer<Gate<Pausable<TokenBucket>>>;
 
-/// The partners of a file, by name. What was learned of them stays when the file changes.
+/// The partners of a file, by name. A reload keeps learned rates.
 #[derive(Default)]
 pub(crate) struct Partners(HashMap<String, (PartnerSpec, Layer)>);
 
 impl Partners {
-    /// Puts those of another file in place.
+    /// Replaces the partners by those of another configuration.
     pub(crate) fn replace(&mut self, config: &Config, clock: &Clock) {
         let mut before = std::mem::take(&mut self.0);
         for (name, spec) in config.partners() {
@@ -35,7 +35,7 @@ impl Partners {
     }
 }
 
-/// A rate that is known. One that is learned replaces it at once.
+/// The bucket of a partner with a fixed rate. A learned rate replaces it at once.
 fn bucket(spec: &PartnerSpec) -> Pausable<TokenBucket> {
     let rate = spec.rate.as_ref().or(spec.learn.as_ref());
     let rate = rate.map_or_else(|| plimsoll::Quota::per_second(1), |rate| rate.quota());
@@ -66,7 +66,7 @@ fn build(name: &str, spec: &PartnerSpec, clock: &Clock) -> Layer {
     }
 }
 
-/// The same gate, so that calls that wait go on waiting, and pauses last.
+/// Changes the layer of a partner. The gate stays the same, so that waiters and pauses are kept.
 fn change(layer: Layer, known: &PartnerSpec, spec: &PartnerSpec) -> Layer {
     if known.queue != spec.queue {
         let queue = spec.queue.as_ref().map(plimsoll_config::QueueSpec::build);

@@ -1,4 +1,4 @@
-//! What a configuration comes to: limits with their keys and costs, and routes that name them.
+//! The plan of a configuration: limits with their keys and costs, and the routes that name them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::keys::{Client, Source};
 use crate::limit::Limit;
 use crate::names::Names;
 use crate::router::Router;
-use crate::seen::Seen;
+use crate::stats::LimitStats;
 
 /// All limits and routes of one configuration. It never changes; the limiters behind it may.
 #[derive(Debug, Default)]
@@ -22,15 +22,15 @@ pub(crate) struct Plan {
     names: Names,
     pub(crate) routes: Vec<Route>,
     pub(crate) router: Router,
-    /// What it was made of.
+    /// The limiters that it was built from.
     #[cfg(feature = "redis")]
     pub(crate) set: Option<Arc<LimitSet>>,
-    /// What is answered where neither the limit nor the route says.
+    /// The response to a refusal, if neither the limit nor the route describes one.
     pub(crate) answer: Option<Arc<AnswerSpec>>,
-    /// Whether any limit has tiers: where none has, no decision looks.
+    /// Whether any limit has tiers. If none has, decisions skip the lookup of last terms.
     pub(crate) has_tiers: bool,
     /// The subscribers to decisions.
-    pub(crate) audience: Arc<crate::events::Audience>,
+    pub(crate) subscribers: Arc<crate::events::Subscribers>,
 }
 
 impl Plan {
@@ -39,7 +39,7 @@ impl Plan {
         self.names.get(name)
     }
 
-    /// The limit of whose tiers the limiter with this id is one, and which terms those are.
+    /// The limit and the terms of the tier whose limiter has this id.
     pub(crate) fn tier_by_id(&self, id: &str) -> Option<(usize, usize)> {
         let (limit, tier) = id.strip_suffix(']')?.split_once(".tiers[")?;
         let limit = self.limit(limit)?;
@@ -47,42 +47,42 @@ impl Plan {
     }
 }
 
-/// How many limits a route may have that are asked [quickly](crate::quick).
-pub(crate) const MOST_QUICK: usize = 8;
+/// The largest number of limits of a route on the [fast path](crate::fast_path).
+pub(crate) const MAX_FAST_LIMITS: usize = 8;
 
-/// A route: for which requests it is, and which limits they are asked for.
+/// A route: the requests that it matches, and their limits.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
-    /// Whether it is for every request with such a path.
+    /// Whether the path alone decides if a request matches.
     any: bool,
     methods: Vec<Method>,
     hosts: Vec<HostPattern>,
     headers: Vec<(HeaderName, HeaderMatch)>,
     pub(crate) uses: Vec<RouteUse>,
-    /// The pool of a gateway.
+    /// The upstream pool, in a gateway.
     pub(crate) to: Option<Arc<str>>,
     pub(crate) priority: Option<PrioritySpec>,
     pub(crate) answer: Option<Arc<AnswerSpec>>,
-    /// Whether its limits are [simple](Limit::is_simple), and one may be undone if another refuses.
+    /// Whether its limits are [simple](Limit::is_simple), and if there are several, each can be undone exactly.
     pub(crate) simple: bool,
-    /// Whether the layer may ask them [quickly](crate::quick).
-    pub(crate) quick: bool,
-    /// Whether it or one of its limits says which priority requests have.
+    /// Whether the layer decides its requests on the [fast path](crate::fast_path).
+    pub(crate) fast: bool,
+    /// Whether it or one of its limits sets the priority of requests.
     pub(crate) says_priority: bool,
     /// Whether the body has to be read before its limits can be asked.
     pub(crate) reads_body: bool,
     /// Whether the bytes of the body are counted as they arrive.
     pub(crate) counts_body: bool,
-    /// Whether anything is charged by what passes with bodies.
+    /// Whether a cost depends on the body of the request or the response.
     pub(crate) watches_bodies: bool,
-    /// Whether what a request costs is known only when it was answered.
+    /// Whether a cost is known only after the response.
     pub(crate) settles: bool,
-    /// Whether one of its limits says something about itself.
-    pub(crate) says: bool,
+    /// Whether one of its limits has metadata.
+    pub(crate) has_metadata: bool,
 }
 
-/// A limit of a route, with what it costs there.
+/// A limit of a route, with its cost there.
 #[derive(Debug)]
 pub(crate) struct RouteUse {
     pub(crate) limit: usize,
@@ -112,16 +112,16 @@ impl Route {
         };
         let limits = || uses.iter().map(|by| &plan.limits[by.limit]);
         let simple = limits().all(Limit::is_simple)
-            && (uses.len() == 1 || limits().all(|it| it.is_plain(0)));
+            && (uses.len() == 1 || limits().all(|it| it.is_undoable(0)));
         let says_priority = spec.priority.is_some() || limits().any(|it| it.priority.is_some());
         let reads_body = uses.iter().any(reads_body);
         let counts_body = uses.iter().any(|by| counts_body(&by.cost));
         let watches_bodies = counts_body || uses.iter().any(|by| reads_answer(&by.cost));
-        let says = limits().any(|it| it.metadata.is_some());
+        let has_metadata = limits().any(|it| it.metadata.is_some());
         let settles = uses.iter().any(|by| !is_known_before(&by.cost));
-        let quick = simple
-            && !(reads_body || watches_bodies || says || says_priority || settles)
-            && uses.len() <= MOST_QUICK
+        let fast = simple
+            && !(reads_body || watches_bodies || has_metadata || says_priority || settles)
+            && uses.len() <= MAX_FAST_LIMITS
             && limits().all(|it| it.key.len() <= 1)
             && uses.iter().all(|by| matches!(by.cost, CostSpec::Fixed(_)));
         let headers = spec.headers.iter();
@@ -135,12 +135,12 @@ impl Route {
             hosts: spec.hosts.clone(),
             headers: headers.collect(),
             simple,
-            quick,
+            fast,
             says_priority,
             reads_body,
             counts_body,
             watches_bodies,
-            says,
+            has_metadata,
             settles,
             uses,
             to: spec.to.as_deref().map(Into::into),
@@ -149,7 +149,7 @@ impl Route {
         }
     }
 
-    /// Whether it is for a request whose path its pattern matches.
+    /// Whether a request whose path matches its pattern also matches its methods, hosts and header fields.
     #[inline]
     pub(crate) fn fits(&self, head: &Head<'_>) -> bool {
         self.any || self.fits_all(head)
@@ -172,7 +172,7 @@ impl Route {
     }
 }
 
-/// The limits of a provider, each with what its weight counts.
+/// The limits of a provider, each with the cost that its weight describes.
 fn provided(name: &str, plan: &Plan, config: &Config) -> Vec<RouteUse> {
     let by = |(weight, limiter): (&str, &str)| {
         let cost = match weight {
@@ -186,8 +186,8 @@ fn provided(name: &str, plan: &Plan, config: &Config) -> Vec<RouteUse> {
 }
 
 impl Plan {
-    /// What `set` comes to. What is counted of its limits is kept in `seen`, by name.
-    pub(crate) fn build(set: &Arc<LimitSet>, seen: &mut HashMap<String, Arc<Seen>>) -> Self {
+    /// The plan of `set`. The statistics of its limits are taken from, and stored in, `stats`, by name.
+    pub(crate) fn build(set: &Arc<LimitSet>, stats: &mut HashMap<String, Arc<LimitStats>>) -> Self {
         let config = set.config();
         let client = Client::new(&config.client());
         let mut plan = Self {
@@ -197,8 +197,8 @@ impl Plan {
             ..Self::default()
         };
         for (name, by) in config.uses() {
-            let seen = Arc::clone(seen.entry(name.to_owned()).or_default());
-            if let Some(limit) = Limit::new(name, by, set, &client, seen) {
+            let stats = Arc::clone(stats.entry(name.to_owned()).or_default());
+            if let Some(limit) = Limit::new(name, by, set, &client, stats) {
                 plan.names.insert(&limit.name, plan.limits.len());
                 plan.has_tiers |= limit.has_tiers();
                 plan.limits.push(limit);
@@ -211,8 +211,8 @@ impl Plan {
                 plan.router.add(pattern, number);
             }
         }
-        // What is counted of limits that are gone goes with them.
-        seen.retain(|name, _| plan.names.contains(name));
+        // Statistics of limits that are gone are dropped.
+        stats.retain(|name, _| plan.names.contains(name));
         plan
     }
 }

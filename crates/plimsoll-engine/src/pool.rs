@@ -1,60 +1,60 @@
-//! Decisions that have ended, kept for those that come.
+//! A pool of decision states for each thread.
 //!
-//! A decision has places for keys, permits and answers, more than would be quickly passed on in memory. So it lies apart, and
-//! so that nothing is allocated for it, each thread keeps some that have ended there. Where decisions end on other threads than
-//! they are made on, some are allocated.
+//! The state of a decision is large (keys, permits, answers), so it is boxed. So that a decision allocates nothing, a thread
+//! keeps the boxes of decisions that ended on it, and uses them again. Where decisions end on other threads than those that
+//! make them, some are allocated.
 
 use std::cell::{Cell, RefCell};
 
-use crate::parts::Parts;
-use crate::seen::SAMPLED;
+use crate::state::DecisionState;
+use crate::stats::SAMPLED;
 
-/// How many are kept by each thread.
+/// The size of the pool of a thread.
 const KEPT: usize = 32;
 
-/// What a decision that is kept may have room for: larger ones are dropped, so that no caller decides how much memory stays.
+/// The largest capacities of a state in the pool. Larger ones are dropped, so that no caller can make the pool large.
 const ROOM: usize = 64;
 const KEY_ROOM: usize = 4096;
 
 thread_local! {
     #[expect(clippy::vec_box, reason = "they are moved in and out")]
-    static FREE: RefCell<Vec<Box<Parts>>> = const { RefCell::new(Vec::new()) };
-    /// How many decisions were made. Apart, because nothing has to be dropped with it, so that it is quickly reached.
+    static FREE: RefCell<Vec<Box<DecisionState>>> = const { RefCell::new(Vec::new()) };
+    /// The number of decisions of this thread. Separate from `FREE`, because a value without a destructor is faster to reach.
     static COUNT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A decision that asks nothing yet.
+/// An empty state, from the pool if there is one.
 #[inline]
-pub(crate) fn take() -> Box<Parts> {
-    // A thread that ends keeps nothing.
-    let parts = FREE.try_with(|free| free.borrow_mut().pop());
-    let mut parts = parts.ok().flatten().unwrap_or_default();
-    parts.sampled = sampled();
-    parts
+pub(crate) fn take() -> Box<DecisionState> {
+    // A thread that is ending has no pool.
+    let state = FREE.try_with(|free| free.borrow_mut().pop());
+    let mut state = state.ok().flatten().unwrap_or_default();
+    state.sampled = sampled();
+    state
 }
 
-/// Whether it is noted whose the next decision of this thread is.
+/// Whether the next decision of this thread is sampled for the top keys.
 #[inline]
 pub(crate) fn is_sampled() -> bool {
     COUNT.get().is_multiple_of(SAMPLED)
 }
 
-/// Counts a decision of this thread, and says whether it is noted whose it is.
+/// Counts a decision of this thread, and returns whether it is sampled for the top keys.
 #[inline]
 pub(crate) fn sampled() -> bool {
     let count = COUNT.replace(COUNT.get().wrapping_add(1));
     count.is_multiple_of(SAMPLED)
 }
 
-/// Ends a decision, and keeps its places.
+/// Ends a decision: returns its permits, and puts its state into the pool.
 #[inline]
-pub(crate) fn give_back(mut parts: Box<Parts>) {
-    // Before the pool is looked at: whoever is woken by what is returned may decide on this thread.
-    parts.clear();
+pub(crate) fn give_back(mut state: Box<DecisionState>) {
+    // Before the pool is borrowed: a waiter that is woken by a returned permit may make a decision on this thread.
+    state.clear();
     let _ = FREE.try_with(|free| {
         let free = &mut *free.borrow_mut();
-        if free.len() < KEPT && parts.keys.capacity() <= KEY_ROOM && parts.list.capacity() <= ROOM {
-            free.push(parts);
+        if free.len() < KEPT && state.keys.capacity() <= KEY_ROOM && state.list.capacity() <= ROOM {
+            free.push(state);
         }
     });
 }

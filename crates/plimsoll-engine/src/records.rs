@@ -1,4 +1,4 @@
-//! Decisions over requests of which a record is known: a line of a log, with how it was answered.
+//! Decisions over recorded requests: lines of an access log, with the status of the response.
 
 use http::Extensions;
 use plimsoll::{Demand, Reason};
@@ -9,15 +9,15 @@ use crate::decide::Decide;
 use crate::decision::{Hold, Refusal};
 use crate::limits::Limits;
 use crate::members::Members;
-use crate::parts::Member;
 use crate::request::BodyValues;
 use crate::resolve::resolve;
 use crate::settle::late;
+use crate::state::Member;
 
-/// How a request was served, as far as a record tells.
+/// The response to a request, as far as a record tells it.
 ///
 /// ```
-/// use plimsoll_engine::{Limits, Served};
+/// use plimsoll_engine::{Limits, RecordedResponse};
 /// use plimsoll_tower::Head;
 ///
 /// let limits = Limits::from_yaml("
@@ -28,24 +28,24 @@ use crate::settle::late;
 /// for status in [200, 401, 200, 401] {
 ///     let mut decide = limits.decide_request(&Head::of(&request), 1).unwrap();
 ///     let mut hold = decide.now().unwrap().unwrap();
-///     hold.settle_served(&Served::new(status));
+///     hold.settle_recorded(&RecordedResponse::new(status));
 /// }
 /// assert!(limits.peek_request(&Head::of(&request)).unwrap().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Served {
-    /// The status of the answer.
+pub struct RecordedResponse {
+    /// The status of the response.
     pub status: u16,
-    /// The bytes of the answer's body, if they are known.
+    /// The bytes of the response body, if they are known.
     pub sent: Option<u64>,
-    /// The bytes of the request's body, if they are known.
+    /// The bytes of the request body, if they are known.
     pub received: Option<u64>,
 }
 
-impl Served {
-    /// Answered with this status; nothing else is known.
+impl RecordedResponse {
+    /// A response with this status. Nothing else is known about it.
     #[must_use]
     pub const fn new(status: u16) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Served {
         }
     }
 
-    /// What a request cost that was served so. `None` if the record does not say, or it was known before.
+    /// The actual cost of the request. `None` if the record does not tell it, or the cost was known before.
     fn cost(&self, cost: &CostSpec) -> Option<u64> {
         if let CostSpec::Status(ranges) = cost {
             return Some(
@@ -73,32 +73,32 @@ impl Served {
     }
 }
 
-/// What was asked of one limit in a decision.
+/// One ask of a decision, with the position of its limit. [`Hold::asked`] and [`Refusal::asked`] list them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Asked<'a> {
+pub struct AskRecord<'a> {
     /// The position of the limit in the file.
     pub limit: usize,
-    /// The key; empty if it has none.
+    /// The key; empty if the ask has none.
     pub key: &'a str,
-    /// What was asked.
+    /// The cost that was asked for.
     pub cost: u64,
-    /// Why it refuses, or would refuse if it were enforced.
+    /// The reason of its refusal, or in shadow mode of the refusal that it would have been.
     pub denied: Option<Reason>,
 }
 
-impl std::fmt::Debug for Asked<'_> {
+impl std::fmt::Debug for AskRecord<'_> {
     /// Without the key: it may be a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut asked = f.debug_struct("Asked");
+        let mut asked = f.debug_struct("AskRecord");
         asked.field("limit", &self.limit).field("cost", &self.cost);
         asked.field("denied", &self.denied).finish_non_exhaustive()
     }
 }
 
-fn asked(members: &Members) -> impl Iterator<Item = Asked<'_>> {
+fn asked(members: &Members) -> impl Iterator<Item = AskRecord<'_>> {
     let list = members.list.iter().enumerate();
-    list.map(|(index, member)| Asked {
+    list.map(|(index, member)| AskRecord {
         limit: member.limit,
         key: members.key(member),
         cost: member.cost,
@@ -115,12 +115,12 @@ impl Hold {
         self.members().route
     }
 
-    /// What was asked of which limits. Unlike [`answers`](Self::answers) it does not look how they stand.
-    pub fn asked(&self) -> impl Iterator<Item = Asked<'_>> {
+    /// The asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
+    pub fn asked(&self) -> impl Iterator<Item = AskRecord<'_>> {
         asked(self.members())
     }
 
-    /// Whether what it costs depends on how the request is answered.
+    /// Whether a cost depends on the response.
     #[must_use]
     pub fn settles(&self) -> bool {
         let members = self.members();
@@ -130,8 +130,8 @@ impl Hold {
         route.is_some_and(|route| route.settles)
     }
 
-    /// Charges what a request of a route cost that was served like this. What the record does not tell stays as it was taken.
-    pub fn settle_served(&mut self, served: &Served) {
+    /// Corrects the costs of a request by its recorded response. A cost that the record does not tell stays as it was charged.
+    pub fn settle_recorded(&mut self, response: &RecordedResponse) {
         for index in 0..self.members().list.len() {
             let members = self.members();
             let used = members.list[index].used;
@@ -139,7 +139,7 @@ impl Hold {
                 .route
                 .and_then(|route| members.plan.routes.get(route));
             let cost = route.and_then(|route| Some(&route.uses.get(used)?.cost));
-            if let Some(cost) = cost.and_then(|cost| served.cost(cost)) {
+            if let Some(cost) = cost.and_then(|cost| response.cost(cost)) {
                 self.settle_at(index, cost);
             }
         }
@@ -153,15 +153,15 @@ impl Refusal {
         self.members().route
     }
 
-    /// What was asked of which limits. Unlike [`answers`](Self::answers) it does not look how they stand.
-    pub fn asked(&self) -> impl Iterator<Item = Asked<'_>> {
+    /// The asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
+    pub fn asked(&self) -> impl Iterator<Item = AskRecord<'_>> {
         asked(self.members())
     }
 }
 
 impl Limits {
-    /// Decides by the routes of the file as if each limit stood there alone: one decision for each limit of the request that
-    /// `select` chooses by its position in the file. What one limit refuses costs the others as much as what it admits.
+    /// Makes one decision for each limit of a request's route, as if it were the only one. `select` chooses limits by their
+    /// position in the file; `each` gets that position and the decision. A refusal of one limit does not affect the others.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -206,7 +206,8 @@ impl Limits {
     }
 }
 
-/// Says that the body of a request is not known: limits whose keys, tiers or costs are read from it find nothing there.
+/// Marks the body of a request as unknown: limits find no keys, tiers or costs in it, and do not refuse for the missing
+/// [`BodyLayer`](crate::BodyLayer).
 pub fn unknown_body(extensions: &mut Extensions) {
     extensions.insert(BodyValues::default());
 }

@@ -1,11 +1,11 @@
-//! What a program and the layers around a request know of it, beside what it says itself.
+//! Values that the program or other layers attach to a request, in its extensions: claims, descriptors and the body.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the program knows of the caller, by name: the claims of its token, the plan of its account. In the extensions of
-/// a request it is what `claim:NAME` in a file reads.
+/// Facts about the caller that the program knows, by name: the claims of its token, the plan of its account. `claim:NAME` in a
+/// file reads them from the extensions of a request.
 ///
 /// ```
 /// use plimsoll_engine::Claims;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Claims(Arc<HashMap<String, String>>);
 
 impl Claims {
-    /// What is known by this name.
+    /// The claim of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
@@ -41,13 +41,20 @@ impl<K: Into<String>, V: Into<String>, const N: usize> From<[(K, V); N]> for Cla
 }
 
 impl std::fmt::Debug for Claims {
-    /// Without what they say: it may be secret.
+    /// Without values: they may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
-/// The entries of an Envoy descriptor, in the extensions of a request: what `descriptor:NAME` in a file reads.
+/// The entries of an Envoy descriptor. `descriptor:NAME` in a file reads them from the extensions of a request.
+///
+/// ```
+/// use plimsoll_engine::Descriptors;
+///
+/// let descriptors = Descriptors(vec![("tenant".to_owned(), "anna".to_owned())]);
+/// assert_eq!(descriptors.get("tenant"), Some("anna"));
+/// ```
 #[derive(Clone, Default)]
 pub struct Descriptors(pub Vec<(String, String)>);
 
@@ -62,7 +69,7 @@ impl Descriptors {
 }
 
 impl std::fmt::Debug for Descriptors {
-    /// Without what they say: it may be secret.
+    /// Without values: they may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list()
             .entries(self.0.iter().map(|(key, _)| key))
@@ -70,7 +77,7 @@ impl std::fmt::Debug for Descriptors {
     }
 }
 
-/// The body of a request, as far as it was read for its limits by a [`BodyLayer`](crate::BodyLayer): what `form:NAME` and `json:/POINTER` in a file read.
+/// The values of a request body that a [`BodyLayer`](crate::BodyLayer) has read. `form:NAME` and `json:/POINTER` in a file read them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyValues {
     form: HashMap<String, String>,
@@ -78,7 +85,7 @@ pub(crate) struct BodyValues {
 }
 
 impl BodyValues {
-    /// What a body of this type says. Nothing if it is neither a form nor JSON, or not well-formed.
+    /// The values of a body of this type. Empty if it is neither a form nor JSON, or malformed.
     pub(crate) fn read(content_type: &str, text: &[u8]) -> Self {
         if Self::is_json(content_type) {
             let json = serde_json::from_slice(text).ok().map(Arc::new);
@@ -92,7 +99,7 @@ impl BodyValues {
         }
         let mut form = HashMap::new();
         for (name, value) in form_urlencoded::parse(text) {
-            // The first counts, as in most parsers of forms.
+            // The first value of a name counts, as in most parsers of forms.
             form.entry(name.into_owned())
                 .or_insert_with(|| value.into_owned());
         }
@@ -109,7 +116,7 @@ impl BodyValues {
         self.form.get(name).map(|value| value.as_str().into())
     }
 
-    /// A text, a number or a truth value of a JSON body.
+    /// A string, a number or a Boolean of a JSON body.
     pub(crate) fn json(&self, pointer: &str) -> Option<Cow<'_, str>> {
         match self.json.as_ref()?.pointer(pointer)? {
             serde_json::Value::String(text) => Some(text.as_str().into()),
@@ -119,7 +126,7 @@ impl BodyValues {
         }
     }
 
-    /// A whole number of a JSON body, or how many a list there has.
+    /// An integer of a JSON body, or the length of an array.
     pub(crate) fn number(&self, pointer: &str) -> Option<u64> {
         match self.json.as_ref()?.pointer(pointer)? {
             serde_json::Value::Number(number) => number.as_u64(),

@@ -1,4 +1,4 @@
-//! Decisions that are made now, to be used later.
+//! Reservations: decisions that are made now and used later.
 
 use std::fmt;
 use std::future::Future;
@@ -13,25 +13,25 @@ use plimsoll_tower::Head;
 use crate::admit::admitted;
 use crate::ask::Ask;
 #[cfg(feature = "redis")]
-use crate::decide::{admitted_by_stores, keep, refused_by_stores};
+use crate::decide::{admitted_by_stores, refused_by_stores, store_permits};
 use crate::decide::{blocked_at, is_local, refuse};
 use crate::decision::{Answer, Hold, Refusal, answers};
 use crate::handle::blocked;
 use crate::limits::Limits;
 use crate::members::Members;
-#[cfg(feature = "redis")]
-use crate::parts::Told;
-use crate::parts::{Denials, Member};
+use crate::report::report_refused;
 use crate::resolve::resolve;
 #[cfg(feature = "redis")]
+use crate::state::StoreStandings;
+use crate::state::{Denials, Member};
+#[cfg(feature = "redis")]
 use crate::stores;
-use crate::tell::note_refused;
 
 impl Limits {
-    /// Takes for all of `asks` now what may be used later, and says when; or takes nothing. It never waits. Limits in stores
-    /// answer what is known in this process: use [`reserve`](Self::reserve) where there are any.
+    /// Reserves all of `asks` now for use later, or none. Never waits. [`Reserved::wait`] is the time until the reservation can be
+    /// used. Limits in stores answer from what this process knows: use [`reserve`](Self::reserve) if there are any.
     ///
-    /// `like` says how long a wait is accepted, and the priority of those that wait for slots.
+    /// `like` carries the longest wait that is accepted, and the priority among waiters for slots. Its cost is ignored.
     ///
     /// ```
     /// use plimsoll::ManualClock;
@@ -59,38 +59,38 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit: if one of them refuses, or the wait for it would be longer than `like` allows.
+    /// The refusal, with the answer of each limit, if a limit refuses or its wait would exceed the time-out of `like`.
     pub fn try_reserve(
         &self,
         asks: &[Ask<'_>],
         like: impl Into<Demand>,
     ) -> Result<Reserved, Refusal> {
         let members = self.members(asks, like.into());
-        reserve(members.inspect_err(note_refused)?, Members::is_asked)
+        reserve(members.inspect_err(report_refused)?, Members::is_asked)
     }
 
-    /// [`try_reserve`](Self::try_reserve), and asks stores. A store takes nothing ahead of time that could be cancelled: a limit
-    /// in a store is taken now, and held until the others are ready.
+    /// [`try_reserve`](Self::try_reserve) that asks stores too. Stores have no reservations: a limit in a store grants now, and the
+    /// grant is held until the other limits are ready.
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit. A store that grants only later refuses, and says when.
+    /// The refusal, with the answer of each limit. A store that would grant only later refuses, with its `retry_after`.
     pub async fn reserve(
         &self,
         asks: &[Ask<'_>],
         like: impl Into<Demand>,
     ) -> Result<Reserved, Refusal> {
         let members = self.members(asks, like.into());
-        reserve_all(members.inspect_err(note_refused)?).await
+        reserve_all(members.inspect_err(report_refused)?).await
     }
 
-    /// [`reserve`](Self::reserve) by the routes of the file. `None` if no route is for this request.
+    /// [`reserve`](Self::reserve) for the limits of a request's route. `None` if no route matches the request.
     pub async fn reserve_request(
         &self,
         head: &Head<'_>,
         like: impl Into<Demand>,
     ) -> Option<Result<Reserved, Refusal>> {
-        match resolve(&self.plan(), head, like.into(), false).inspect_err(note_refused) {
+        match resolve(&self.plan(), head, like.into(), false).inspect_err(report_refused) {
             Ok(None) => None,
             Ok(Some(members)) => Some(reserve_all(members).await),
             Err(refusal) => Some(Err(refusal)),
@@ -98,25 +98,25 @@ impl Limits {
     }
 }
 
-/// Limits that were taken from together, to be used later.
+/// A reservation of several limits. [`Limits::try_reserve`] and [`Limits::reserve`] make them.
 ///
-/// Awaiting it waits until all can be used, and yields what [`decide`](Limits::decide) does. Dropping it before that gives
-/// everything back.
+/// Awaiting it waits until all limits are ready, and yields the [`Hold`]. Dropping it before that cancels it and refunds
+/// everything.
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reserved {
-    /// `None` when it has become a hold.
+    /// `None` after it has become a hold.
     members: Option<Members>,
-    /// In the order in which they were taken.
+    /// One for each subject, in the order in which they were taken.
     taken: Vec<Taken>,
     wait: Option<Duration>,
-    /// What stores said, where any were asked.
+    /// The denials and standings of stores, if any were asked.
     #[cfg(feature = "redis")]
-    stores: Option<(Denials, Told)>,
+    stores: Option<(Denials, StoreStandings)>,
 }
 
-/// What is taken from one subject.
+/// The reservation of one subject.
 struct Taken {
-    /// The first member that asks it. The others share what it takes.
+    /// The position of the first member with this subject. The others share its reservation.
     first: usize,
     wait: Option<Duration>,
     state: State,
@@ -128,7 +128,7 @@ enum State {
     Ended,
 }
 
-/// Reserves in memory, and takes what stores have now.
+/// Reserves in memory, and takes from stores now.
 #[cfg_attr(
     not(feature = "redis"),
     expect(clippy::unused_async, reason = "without stores nothing is asked")
@@ -142,7 +142,7 @@ async fn reserve_all(members: Members) -> Result<Reserved, Refusal> {
     Ok(reserved)
 }
 
-/// Whoever gives up meanwhile gives back what is reserved.
+/// Takes from the stores of a reservation. If this future is dropped, so is the reservation, which refunds it.
 #[cfg(feature = "redis")]
 async fn take_from_stores(mut reserved: Reserved) -> Result<Reserved, Refusal> {
     let Some(mut members) = reserved.members.take() else {
@@ -150,18 +150,18 @@ async fn take_from_stores(mut reserved: Reserved) -> Result<Reserved, Refusal> {
     };
     let asking = stores::ask(&members, members.like.at_once());
     reserved.members = Some(members);
-    let mut said = asking.await;
-    let permits = said.permits.take();
+    let mut decision = asking.await;
+    let permits = decision.permits.take();
     members = match reserved.members.take() {
         Some(members) => members,
         None => return Ok(reserved),
     };
     let Some(permits) = permits else {
         reserved.cancel(&members);
-        return Err(refused_by_stores(members, &said));
+        return Err(refused_by_stores(members, &decision));
     };
-    keep(&mut members, permits);
-    reserved.stores = Some((said.denials(members.list.len()), said.told()));
+    store_permits(&mut members, permits);
+    reserved.stores = Some((decision.denials(members.list.len()), decision.standings()));
     reserved.members = Some(members);
     Ok(reserved)
 }
@@ -191,7 +191,7 @@ fn reserve(
         #[cfg(feature = "redis")]
         stores: None,
     };
-    // Those of which undoing may leave a trace are the last.
+    // Members that cannot be undone exactly come last.
     let is_selected = |index: &usize| {
         let member = &members.list[*index];
         select(&members, member) && members.first_of_subject(member) == *index
@@ -199,7 +199,7 @@ fn reserve(
     let mut order: Vec<usize> = (0..members.list.len()).filter(is_selected).collect();
     order.sort_by_key(|&index| {
         let member = &members.list[index];
-        !members.limit(member).is_plain(member.terms)
+        !members.limit(member).is_undoable(member.terms)
     });
     for first in order {
         let member = &members.list[first];
@@ -213,7 +213,7 @@ fn reserve(
                 reserved.taken.push(Taken { first, wait, state });
             }
             Err(denied) => {
-                // Before the others are asked what they say.
+                // Before the answers of the other members are estimated.
                 reserved.cancel(&members);
                 return Err(refused(members, first, denied));
             }
@@ -224,7 +224,7 @@ fn reserve(
     Ok(reserved)
 }
 
-/// What limits in shadow mode would refuse now.
+/// The denials of members in shadow mode.
 fn shadow_denials(members: &Members) -> Denials {
     let denial = |member: &Member| {
         let asked = members.limit(member).shadow && !members.handle(member).is_remote();
@@ -233,10 +233,10 @@ fn shadow_denials(members: &Members) -> Denials {
     members.list.iter().map(denial).collect()
 }
 
-/// A refused reservation. The others say something against it only if they would not grant it in time either.
+/// The refusal of a reservation. Other members count as refusing only if they would not grant before the deadline either.
 #[cold]
 fn refused(members: Members, first: usize, denied: Denied) -> Refusal {
-    let in_vain = |member: &Member, denied: &Denied| {
+    let exceeds_deadline = |member: &Member, denied: &Denied| {
         let deadline = members.handle(member).now().and_then(|now| {
             let deadline = members.like.deadline(now)?;
             Some(deadline.since(now))
@@ -254,48 +254,48 @@ fn refused(members: Members, first: usize, denied: Denied) -> Refusal {
     for (index, member) in members.list.iter().enumerate() {
         if index != first && !members.handle(member).is_remote() {
             let alone = members.estimate(member).err();
-            denials[index] = alone.filter(|alone| in_vain(member, alone));
+            denials[index] = alone.filter(|alone| exceeds_deadline(member, alone));
         }
     }
     denials[first] = Some(denied);
     let refusal = Refusal::new(members, denials, first);
-    note_refused(&refusal);
+    report_refused(&refusal);
     refusal
 }
 
 impl Reserved {
-    /// How long the wait was when it was made: that for the last of them. `None` if it depends on others returning what they
-    /// hold.
+    /// The wait until the last of its limits is ready, at the time of the reservation. `None` if it is not known, because it
+    /// depends on the return of permits.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// Each limit by its name, and how long the wait for it was when it was made, in the order in which they were asked.
+    /// The name of each limit and its wait at the time of the reservation, in the order of the asks.
     pub fn waits(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
         let members = self.members.as_ref();
         members.into_iter().flat_map(|members| {
             members.list.iter().map(|member| {
                 let first = members.first_of_subject(member);
                 let taken = self.taken.iter().find(|taken| taken.first == first);
-                // What is not taken ahead of time is there.
+                // A limit without a reservation has granted already.
                 let wait = taken.map_or(Some(Duration::ZERO), |taken| taken.wait);
                 (&*members.limit(member).name, wait)
             })
         })
     }
 
-    /// What each limit says, in the order in which they were asked: how it stands now that it was taken from.
+    /// The answer of each limit, in the order of the asks. The standings include the reservation.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         self.members.iter().flat_map(answers)
     }
 
-    /// Gives everything back that was reserved in memory, in the opposite order.
+    /// Cancels all reservations in memory, in the opposite order.
     fn cancel(&mut self, members: &Members) {
         while let Some(taken) = self.taken.pop() {
             let subject = members.subject(&members.list[taken.first]);
             match taken.state {
-                // Before its time it knows best what is to be given back; then the key of a permit has to be told.
+                // A pending reservation undoes itself; a permit is undone by the subject, which has its key.
                 State::Reserved(mut reservation) => {
                     let cx = &mut Context::from_waker(Waker::noop());
                     match Pin::new(&mut reservation).poll(cx) {
@@ -310,7 +310,7 @@ impl Reserved {
         }
     }
 
-    /// All are ready: they are held from now on.
+    /// The hold, when all reservations are ready.
     fn hold(&mut self, mut members: Members) -> Hold {
         for taken in self.taken.drain(..) {
             let State::Ready(mut permit) = taken.state else {
@@ -321,16 +321,16 @@ impl Reserved {
             let same: Vec<usize> = same.filter(|at| subject(at) == taken.first).collect();
             for index in same {
                 if let Some(part) = permit.split(members.list[index].cost) {
-                    members.keep_permit(index, part);
+                    members.store_permit(index, part);
                 }
             }
-            members.keep_permit(taken.first, permit);
+            members.store_permit(taken.first, permit);
         }
-        // Limits in shadow mode are asked now.
+        // Limits in shadow mode are asked again now.
         members.denials.clear();
         #[cfg(feature = "redis")]
-        if let Some((denials, told)) = self.stores.take() {
-            return admitted_by_stores(members, denials, told);
+        if let Some((denials, standings)) = self.stores.take() {
+            return admitted_by_stores(members, denials, standings);
         }
         admitted(members)
     }
@@ -374,7 +374,7 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(mut members) = self.members.take() {
             self.cancel(&members);
-            // What stores granted.
+            // The grants of stores.
             members.undo();
         }
     }

@@ -1,4 +1,4 @@
-//! From a request to what it asks: which route, which limits, whose, and at what cost.
+//! Resolves a request, or a list of asks, to the members of a decision: route, limits, keys, terms and costs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::decision::Refusal;
 use crate::keys::write_key;
 use crate::limit::Limit;
 use crate::members::Members;
-use crate::parts::Member;
 use crate::plan::{Plan, Route, RouteUse};
 use crate::request::BodyValues;
+use crate::state::Member;
 
 impl Plan {
-    /// The first route of the file that is for this request.
+    /// The first route of the file that matches this request.
     #[inline]
     pub(crate) fn route(&self, head: &Head<'_>) -> Option<usize> {
         let fits = |route: usize| self.routes[route].fits(head);
@@ -27,8 +27,8 @@ impl Plan {
     }
 }
 
-/// What a request asks, by the routes of a plan, to be decided: from now on its keys have the tiers that it says. `None` if no
-/// route is for it. Limits that need no more than to be asked are asked at once, if `take` says so.
+/// The members of a request by its route, for a decision: its keys have the tiers of the request from now on. `None` if no route
+/// matches. With `take`, [simple](Limit::is_simple) limits are asked while they are resolved.
 pub(crate) fn resolve(
     plan: &Arc<Plan>,
     head: &Head<'_>,
@@ -41,7 +41,7 @@ pub(crate) fn resolve(
     by_route(plan, route, head, like, take).map(Some)
 }
 
-/// What a request asks by this route, to be decided.
+/// [`resolve`] for a route that is known.
 pub(crate) fn by_route(
     plan: &Arc<Plan>,
     route: usize,
@@ -54,7 +54,7 @@ pub(crate) fn by_route(
     Ok(members)
 }
 
-/// The same, to be looked at.
+/// [`resolve`] for a look: nothing is taken, and the tiers of keys are not stored.
 pub(crate) fn look(
     plan: &Arc<Plan>,
     head: &Head<'_>,
@@ -75,9 +75,9 @@ fn find(
 ) -> Result<Members, Refusal> {
     let route = &plan.routes[number];
     let mut members = Members::new(Arc::clone(plan), like);
-    let (_, parts) = members.split();
-    parts.route = Some(number);
-    // Where the priority is read from the request, it is known only when all are found.
+    let (_, state) = members.split();
+    state.route = Some(number);
+    // A priority that is read from the request is known only after all members are resolved.
     let mut taking = take && route.simple && !route.says_priority;
     if (route.reads_body || route.counts_body) && lacks_body(route, head) {
         let limit = route
@@ -88,8 +88,8 @@ fn find(
     }
     for (used, by) in route.uses.iter().enumerate() {
         let limit = &plan.limits[by.limit];
-        let start = parts.keys.len();
-        if !limit.key.is_empty() && !write_key(&limit.key, head, &route.name, &mut parts.keys) {
+        let start = state.keys.len();
+        if !limit.key.is_empty() && !write_key(&limit.key, head, &route.name, &mut state.keys) {
             match limit.without_key {
                 WithoutKey::Skip => continue,
                 WithoutKey::Share => {}
@@ -99,19 +99,19 @@ fn find(
                 }
             }
         }
-        let key = start..parts.keys.len();
+        let key = start..state.keys.len();
         let terms = match route.simple {
             true => 0,
-            false => terms(limit, key.clone(), head, &route.name, &mut parts.keys),
+            false => terms(limit, key.clone(), head, &route.name, &mut state.keys),
         };
         let cost = match by.cost {
             CostSpec::Fixed(cost) => cost,
             _ => cost_before(&by.cost, head),
         };
         if taking {
-            taking = parts.take(limit, key.clone(), cost);
+            taking = state.take(limit, key.clone(), cost);
         }
-        parts.list.push(Member {
+        state.list.push(Member {
             limit: by.limit,
             terms,
             key,
@@ -119,22 +119,22 @@ fn find(
             used,
         });
     }
-    if parts.failed {
+    if state.failed {
         members.undo();
         return Ok(members);
     }
     if route.says_priority {
-        let asked = parts.list.iter().map(|member| &plan.limits[member.limit]);
+        let asked = state.list.iter().map(|member| &plan.limits[member.limit]);
         let said = asked.filter_map(|limit| limit.priority.as_ref());
         let priority = route.priority.as_ref().or_else(|| said.into_iter().next());
         if let Some(priority) = priority {
-            parts.like = parts.like.priority(priority_of(priority, head));
+            state.like = state.like.priority(priority_of(priority, head));
         }
     }
     Ok(members)
 }
 
-/// What these ask. Limits that need no more than to be asked are asked at once, if `take` says so.
+/// The members of a list of asks. With `take`, [simple](Limit::is_simple) limits are asked while they are resolved.
 pub(crate) fn find_asked(
     plan: Arc<Plan>,
     asks: &[Ask<'_>],
@@ -142,7 +142,7 @@ pub(crate) fn find_asked(
     take: bool,
 ) -> Result<Members, Refusal> {
     let mut members = Members::new(plan, like);
-    let (plan, parts) = members.split();
+    let (plan, state) = members.split();
     let (mut taking, alone) = (take, asks.len() == 1);
     for ask in asks {
         let Some(number) = plan.limit(ask.limit) else {
@@ -150,17 +150,17 @@ pub(crate) fn find_asked(
             return Err(Refusal::before(members, ask.limit, denied));
         };
         let limit = &plan.limits[number];
-        let start = parts.keys.len();
+        let start = state.keys.len();
         let key = ask.key.unwrap_or_default();
-        parts.keys.push_str(key);
+        state.keys.push_str(key);
         let terms = limit.terms_of(key, ask.tier);
-        let key = start..parts.keys.len();
+        let key = start..state.keys.len();
         if taking {
             taking = limit.is_simple()
-                && (alone || limit.is_plain(0))
-                && parts.take(limit, key.clone(), ask.cost);
+                && (alone || limit.is_undoable(0))
+                && state.take(limit, key.clone(), ask.cost);
         }
-        parts.list.push(Member {
+        state.list.push(Member {
             limit: number,
             terms,
             key,
@@ -168,30 +168,30 @@ pub(crate) fn find_asked(
             used: 0,
         });
     }
-    if parts.failed {
+    if state.failed {
         members.undo();
     }
     Ok(members)
 }
 
-/// What a request asks of one limit, by the routes of a file.
+/// What a request asks of one limit, by its route: an owned [`Ask`]. [`Limits::asks_of`](crate::Limits::asks_of) returns them.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestAsk {
     /// The name of the limit.
     pub limit: Arc<str>,
-    /// The key, for a limit with keys. `None` if it has none, or if all requests without one share a state.
+    /// The key, for a limit with keys. `None` if the request has no key and shares one state with others that have none.
     pub key: Option<String>,
     /// The tier, for a limit with tiers.
     pub tier: Option<String>,
-    /// How much, as far as it is known before the request is served.
+    /// The cost, as far as it is known before the request is served.
     pub cost: u64,
-    /// Whether the cost is known only when the request has been served: then it is charged after the fact.
+    /// Whether the cost is known only after the request was served, and charged then.
     pub is_late: bool,
 }
 
 impl RequestAsk {
-    /// The same, to be decided.
+    /// The ask, for a decision.
     #[must_use]
     pub fn ask(&self) -> Ask<'_> {
         let mut ask = Ask::new(&self.limit).cost(self.cost);
@@ -207,7 +207,7 @@ impl std::fmt::Debug for RequestAsk {
     }
 }
 
-/// What a request asks, each limit by itself. `None` if no route is for it.
+/// The asks of a request and its priority. `None` if no route matches.
 pub(crate) fn asks(
     plan: &Arc<Plan>,
     head: &Head<'_>,
@@ -250,7 +250,7 @@ pub(crate) fn lacks_body(route: &Route, head: &Head<'_>) -> bool {
     (route.reads_body && !is_read()) || (route.counts_body && !is_counted())
 }
 
-/// The terms of a key: those of its tier, if there are tiers. The tier is written behind the keys, and taken back.
+/// The terms of a key: those of its override or tier, or the limit's own. Uses the end of `keys` as a buffer for the tier.
 pub(crate) fn terms(
     limit: &Limit,
     key: Range<usize>,
@@ -279,13 +279,13 @@ fn priority_of(priority: &PrioritySpec, head: &Head<'_>) -> Priority {
     }
 }
 
-/// What is taken for a request before it is served.
+/// The cost that is charged before a request is served.
 pub(crate) fn cost_before(cost: &CostSpec, head: &Head<'_>) -> u64 {
     match cost {
         CostSpec::Fixed(cost) => *cost,
-        // Until it is known, a request counts as one that does: many at once gain nothing.
+        // Until the status is known, a request counts as charged, so that requests sent at once gain nothing.
         CostSpec::Status(_) => 1,
-        // What is known only later takes nothing now, and is admitted while anything is left.
+        // A cost that is known only later is 0 now: the request is admitted while anything remains.
         CostSpec::Measured(part) => read(part, head).unwrap_or(match part.is_late() {
             true => 0,
             false => 1,
@@ -303,7 +303,7 @@ pub(crate) fn cost_before(cost: &CostSpec, head: &Head<'_>) -> u64 {
     }
 }
 
-/// What a part of a request says before it is served.
+/// The cost in one part of a request, read before it is served.
 fn read(part: &CostPart, head: &Head<'_>) -> Option<u64> {
     match part {
         CostPart::ContentLength | CostPart::RequestBytes => {
@@ -316,7 +316,7 @@ fn read(part: &CostPart, head: &Head<'_>) -> Option<u64> {
     }
 }
 
-/// A number of nothing but digits. One that is too large for a cost is the largest.
+/// A number that consists of digits only. Saturates.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

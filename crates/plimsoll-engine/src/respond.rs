@@ -1,4 +1,4 @@
-//! The response that a file says.
+//! The response to a refused request, as the file describes it.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -6,7 +6,7 @@ use plimsoll::{Denied, Metadata};
 use plimsoll_config::uses::AnswerSpec;
 use plimsoll_tower::answer::Class;
 
-/// The response that `answer` says.
+/// Builds the response that `answer` describes.
 pub(crate) fn respond(answer: &AnswerSpec, denied: &Denied, class: Class) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let status = answer.status.map(|status| status.code());
@@ -25,23 +25,24 @@ pub(crate) fn respond(answer: &AnswerSpec, denied: &Denied, class: Class) -> Res
     let (kind, body) = match &answer.problem {
         Some(problem) => {
             let mut map = serde_json::Map::new();
-            let mut say = |name: &str, value: Option<&String>| {
+            let mut add = |name: &str, value: Option<&String>| {
                 if let Some(value) = value {
                     map.insert(name.to_owned(), value.as_str().into());
                 }
             };
-            say("type", problem.kind.as_ref());
-            say("title", problem.title.as_ref());
-            say("detail", problem.detail.as_ref());
+            add("type", problem.kind.as_ref());
+            add("title", problem.title.as_ref());
+            add("detail", problem.detail.as_ref());
             map.insert("status".to_owned(), status.into());
             map.insert("reason".to_owned(), denied.reason().as_str().into());
-            if let Some(about) = denied.metadata() {
-                let code = about.get(Metadata::CODE).map(|code| (Metadata::CODE, code));
-                for (name, said) in code.into_iter().chain(about.pairs()) {
-                    let said = serde_json::to_value(said).unwrap_or_default();
-                    map.entry(name).or_insert(said);
+            if let Some(metadata) = denied.metadata() {
+                let code = metadata.get(Metadata::CODE);
+                let code = code.map(|code| (Metadata::CODE, code));
+                for (name, value) in code.into_iter().chain(metadata.pairs()) {
+                    let value = serde_json::to_value(value).unwrap_or_default();
+                    map.entry(name).or_insert(value);
                 }
-                if let Some(phrase) = about.get(Metadata::REASON_PHRASE) {
+                if let Some(phrase) = metadata.get(Metadata::REASON_PHRASE) {
                     map.entry("detail").or_insert(phrase.to_string().into());
                 }
             }

@@ -1,4 +1,4 @@
-//! What a process before this one has saved.
+//! Saving the state of limits, and restoring it in another process.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use plimsoll_config::{Restore as Limiters, Saved};
 use crate::limits::Limits;
 use crate::plan::Plan;
 
-/// Puts what was [saved](Limits::save) into limits, one thing after the other. [`Limits::restore`] returns one.
+/// Restores [saved](Limits::save) state, one record after the other. [`Limits::restore`] returns it.
 #[derive(Debug)]
 pub struct Restore<'a> {
     limiters: Limiters<'a>,
     plan: Arc<Plan>,
-    /// The tier whose keys come: its limit, and its terms.
+    /// The limit and the terms of the tier whose keys follow.
     tier: Option<(usize, usize)>,
 }
 
 impl Restore<'_> {
-    /// Puts one thing where it belongs. Returns whether there is such a place: the file may have changed meanwhile.
+    /// Restores one record. Returns false if the file no longer has the limit of the record.
     pub fn put(&mut self, saved: Saved) -> bool {
         match &saved {
             Saved::Keys { limiter, .. } => self.tier = self.plan.tier_by_id(limiter),
@@ -34,12 +34,12 @@ impl Restore<'_> {
 }
 
 impl Limits {
-    /// Shows what the limits in memory remember, so that another process can [go on](Self::restore) from there: what their
-    /// [limiters](plimsoll_config::Limits::save) do, and which tier each key had last.
+    /// Calls `see` with each record of the state of limits in memory: that of their
+    /// [limiters](plimsoll_config::Limits::save), and the last tier of each key. Another process [restores](Self::restore) it.
     ///
     /// # Errors
     ///
-    /// What `see` fails with.
+    /// The first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(Saved) -> Result<(), E>) -> Result<(), E> {
         let plan = self.plan();
         let mut tier = None;
@@ -59,7 +59,9 @@ impl Limits {
         })
     }
 
-    /// Puts what was [saved](Self::save) into these limits, which were [built](plimsoll_config::Config::build_saved) with it.
+    /// Restores [saved](Self::save) state. The limits must have been built with [`Config::build_saved`].
+    ///
+    /// [`Config::build_saved`]: plimsoll_config::Config::build_saved
     ///
     /// ```
     /// use plimsoll::Clock;

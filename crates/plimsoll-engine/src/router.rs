@@ -1,11 +1,11 @@
-//! Which route is for a request: the first of the file that matches, found without looking at all of them.
+//! Finds the route of a request: the first route of the file that matches, by a tree of path segments.
 
 use std::collections::HashMap;
 
 use plimsoll::KeyHash;
 use plimsoll_config::{Pattern, Segment};
 
-/// A tree of the segments of path patterns. Where several match, the first of the file counts.
+/// A tree of the segments of path patterns. Where several patterns match, the first route of the file counts.
 #[derive(Debug, Default)]
 pub(crate) struct Router {
     root: Node,
@@ -47,7 +47,7 @@ impl Routes {
         }
     }
 
-    /// The first of them that is before the best so far and fits, or that one.
+    /// The first of these routes that fits, if it comes before `best`; otherwise `best`.
     #[inline(always)]
     fn first(&self, fits: &impl Fn(usize) -> bool, best: usize) -> usize {
         match self.first < best {
@@ -65,14 +65,14 @@ impl Routes {
     }
 }
 
-/// How many segments are compared one by one. Fewer in tests, so that small trees have many.
+/// Up to this many segments are compared one by one; more are hashed. Lower in tests, so that small trees use both.
 const FEW: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Nodes by the bytes of their segments.
 #[derive(Debug, Default)]
 struct Literals {
     few: Vec<(Box<[u8]>, Node)>,
-    /// All, where they are not few.
+    /// All segments, if there are more than [`FEW`].
     many: HashMap<Box<[u8]>, Node, KeyHash>,
 }
 
@@ -92,7 +92,7 @@ impl Literals {
         &mut self.few[index].1
     }
 
-    /// The node of the first segment of a path, and what stands behind that segment; `None` where the path ends with it.
+    /// The node of the first segment of a path, and the rest of the path; `None` if the path ends with that segment.
     #[inline]
     fn find<'p>(&self, path: &'p [u8]) -> Option<(&Node, Option<&'p [u8]>)> {
         for (segment, node) in &self.few {
@@ -110,14 +110,14 @@ impl Literals {
     }
 }
 
-/// What stands in a path behind its first bytes, if they are these. Compared one by one: few are, and most differ in the first.
+/// The rest of a path after `first`, if the path starts with it. Compares byte by byte, because most differ in the first one.
 #[inline(always)]
 fn behind<'p>(path: &'p [u8], first: &[u8]) -> Option<&'p [u8]> {
     let (start, rest) = path.split_at_checked(first.len())?;
     start.iter().zip(first).all(|(a, b)| a == b).then_some(rest)
 }
 
-/// The first segment, and what stands behind it.
+/// The first segment, and the rest of the path after it.
 fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     match path.iter().position(|byte| *byte == b'/') {
         Some(end) => (&path[..end], Some(&path[end + 1..])),
@@ -126,7 +126,7 @@ fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 impl Router {
-    /// Adds a pattern that was checked before. Routes are added in the order of the file.
+    /// Adds a checked pattern. Routes are added in the order of the file.
     pub(crate) fn add(&mut self, pattern: &Pattern, route: usize) {
         let mut node = &mut self.root;
         for segment in pattern.segments() {
@@ -141,7 +141,7 @@ impl Router {
         }
     }
 
-    /// The first route whose pattern matches `path` and that `fits` in everything else.
+    /// The first route whose pattern matches `path` and for which `fits` returns true.
     #[inline]
     pub(crate) fn find(&self, path: &str, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let path = path.as_bytes().strip_prefix(b"/")?;
@@ -150,17 +150,18 @@ impl Router {
     }
 }
 
-/// Behind all routes.
+/// No route: larger than the position of every route.
 const NONE: usize = usize::MAX;
 
 impl Node {
-    /// [`find`](Self::find) where there are several ways.
+    /// [`find`](Self::find) out of line, for the first of two branches.
     #[inline(never)]
     fn find_below(&self, rest: Option<&[u8]>, fits: &impl Fn(usize) -> bool, best: usize) -> usize {
         self.find(rest, fits, best)
     }
 
-    /// The first route of those below this node and the `best` so far. `rest` is `None` when the path has ended.
+    /// The first matching route below this node, if it comes before `best`; otherwise `best`. `rest` is `None` when the path has
+    /// ended.
     #[inline(always)]
     fn find(
         &self,

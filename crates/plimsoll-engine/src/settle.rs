@@ -1,4 +1,4 @@
-//! What a request cost, when it has been served.
+//! The cost of a request that has been served.
 
 use plimsoll_config::uses::{CostPart, CostSpec};
 use plimsoll_tower::internals::{BodyBytes, Done};
@@ -7,22 +7,22 @@ use plimsoll_tower::{Head, ResponseHead, Usage};
 use crate::request::BodyValues;
 use crate::resolve::number;
 
-/// How many bytes of an answer are kept.
+/// The longest response body that is read as JSON.
 const BOUND: usize = 64 * 1024;
 
-/// What passes with the bodies of a request and of its answer, for limits that count it.
+/// The bodies of a request and its response, as far as limits charge by them.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
-    /// The bytes of the request, where they are counted.
+    /// The count of request bytes, if they are counted.
     request: Option<BodyBytes>,
-    /// The answer as far as it has come; `None` if it is too long, or no JSON.
+    /// The response body received so far; `None` if it is too long or not JSON.
     text: Option<Vec<u8>>,
-    /// What the answer says, when it is there.
+    /// The values of the response body, when it is complete.
     answer: Option<BodyValues>,
 }
 
 impl Passed {
-    /// Nothing has passed of this request yet.
+    /// The bodies of a request that has just arrived.
     pub(crate) fn of(head: &Head<'_>) -> Self {
         let request = head.extensions().get::<BodyBytes>().cloned();
         Self {
@@ -31,7 +31,7 @@ impl Passed {
         }
     }
 
-    /// Notes what is known of an answer before it is charged.
+    /// Reads what the response tells, before costs are corrected by it.
     pub(crate) fn note(&mut self, done: &Done<'_>) {
         match done {
             Done::Answered(head) => self.text = is_json(*head).then(Vec::new),
@@ -43,7 +43,7 @@ impl Passed {
         }
     }
 
-    /// Keeps a part of an answer.
+    /// Stores a part of the response body.
     pub(crate) fn see(&mut self, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
         if let Some(text) = &mut self.text {
             match text.len().saturating_add(length) <= BOUND {
@@ -62,7 +62,7 @@ fn is_json(head: ResponseHead<'_>) -> bool {
         .is_some_and(BodyValues::is_json)
 }
 
-/// The part of a cost that is known only after the request was served.
+/// The part of a cost that is known only after the request has been served.
 pub(crate) fn late(cost: &CostSpec) -> Option<&CostPart> {
     match cost {
         CostSpec::Measured(part) if part.is_late() => Some(part),
@@ -75,7 +75,7 @@ pub(crate) const fn reads_body(part: &CostPart) -> bool {
     !matches!(part, CostPart::ResponseHeader(_))
 }
 
-/// What a request cost, if `done` tells. `taken` is what was taken for it.
+/// The actual cost of a request, if `done` tells it. `taken` is the cost that was charged before.
 pub(crate) fn cost_after(
     cost: &CostSpec,
     done: &Done<'_>,
@@ -94,7 +94,7 @@ pub(crate) fn cost_after(
         }
         (CostPart::RequestBytes, Done::Sent { .. }) => Some(passed?.request.as_ref()?.total()),
         (CostPart::ResponseBytes, Done::Sent { bytes, .. }) => Some(*bytes),
-        // Where the answer does not say, or is cut short, what was taken stays.
+        // If the response has no such value, or is cut short, the charged cost stays.
         (CostPart::ResponseJson(pointer), Done::Sent { complete: true, .. }) => {
             passed?.answer.as_ref()?.number(pointer)
         }
@@ -116,7 +116,7 @@ const fn answered<'d>(done: &Done<'d>) -> Option<ResponseHead<'d>> {
     }
 }
 
-/// What is charged for usage. For work that was cut short it is unknown whether all of its usage was reported.
+/// The cost by usage. If the work was cut short, its usage may not have been reported in full: then at least `taken`.
 fn used(usage: Option<&Usage>, complete: bool, taken: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
     match usage.map_or(complete, |usage| usage.is_known(complete)) {

@@ -1,4 +1,4 @@
-//! The members of a decision that are kept in stores: asked together, in one round trip for each store.
+//! The members of a decision whose limits are in stores: asked together, in one round trip for each store.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,22 +7,22 @@ use plimsoll::{Demand, Permit};
 use plimsoll_redis::{FleetAsk, FleetKey, StoreAnswers};
 
 use crate::members::Members;
-use crate::parts::{Denials, Member, Told};
+use crate::state::{Denials, Member, StoreStandings};
 
-/// What stores answer.
-pub(crate) struct StoresSaid {
+/// The answers of the stores of a decision.
+pub(crate) struct StoreDecision {
     /// The positions of the members that were asked.
     positions: Vec<usize>,
     answers: StoreAnswers,
-    /// The permits, if all that are enforced have granted.
+    /// The permits, if all enforced members have granted.
     pub(crate) permits: Option<Vec<(usize, Permit<'static>)>>,
     pub(crate) compensated: bool,
 }
 
-/// Stores that are asked.
-pub(crate) type AskStores = Pin<Box<dyn Future<Output = StoresSaid> + Send>>;
+/// The future of [`ask`].
+pub(crate) type StoreFuture = Pin<Box<dyn Future<Output = StoreDecision> + Send>>;
 
-/// A subject, asked once for all members that ask it.
+/// A subject in a store, with the sum of the costs of all members that ask it.
 struct Subject {
     first: usize,
     key: FleetKey,
@@ -30,8 +30,8 @@ struct Subject {
     shadow: bool,
 }
 
-/// Asks the stores for all members that are kept in one, with the priority and until the deadline of `like`.
-pub(crate) fn ask(members: &Members, like: Demand) -> AskStores {
+/// Asks the stores of all members whose limit is in one, with the priority and until the deadline of `like`.
+pub(crate) fn ask(members: &Members, like: Demand) -> StoreFuture {
     let (positions, places, subjects) = subjects(members);
     Box::pin(async move {
         let asks: Vec<FleetAsk<'_>> = subjects.iter().map(Subject::ask).collect();
@@ -46,7 +46,7 @@ pub(crate) fn ask(members: &Members, like: Demand) -> AskStores {
             let firsts = charged.map(|(_, subject)| subject.first);
             firsts.zip(permits.into_each()).collect()
         });
-        StoresSaid {
+        StoreDecision {
             positions,
             answers,
             permits,
@@ -65,7 +65,7 @@ impl Subject {
     }
 }
 
-/// Gives a limit in a store back what a member took from it. False if it is kept in none.
+/// Refunds the cost of a member to its store. Returns false if its limit is in no store.
 pub(crate) fn refund(members: &Members, member: &Member) -> bool {
     if !members.handle(member).is_remote() {
         return false;
@@ -78,7 +78,7 @@ pub(crate) fn refund(members: &Members, member: &Member) -> bool {
     true
 }
 
-/// The members in stores, which subject each asks, and the subjects.
+/// The positions of the members in stores, the index of the subject of each, and the subjects.
 fn subjects(members: &Members) -> (Vec<usize>, Vec<usize>, Vec<Subject>) {
     let mut positions = Vec::new();
     let mut places = Vec::new();
@@ -119,21 +119,21 @@ fn subjects(members: &Members) -> (Vec<usize>, Vec<usize>, Vec<Subject>) {
     (positions, places, subjects)
 }
 
-/// Whether a decision asks stores.
+/// Whether a member is in a store.
 pub(crate) fn has_any(members: &Members) -> bool {
     let is_remote = |member: &Member| members.handle(member).is_remote();
     members.list.iter().any(is_remote)
 }
 
-impl StoresSaid {
-    /// How each limit stood.
-    pub(crate) fn told(&self) -> Told {
+impl StoreDecision {
+    /// The standing of each limit, by position.
+    pub(crate) fn standings(&self) -> StoreStandings {
         let each = self.positions.iter().zip(self.answers.iter());
         each.map(|(&index, answer)| (index, answer.standing))
             .collect()
     }
 
-    /// Why limits refuse, or would refuse in shadow mode, of so many members.
+    /// The denial of each of `members` members, also in shadow mode.
     pub(crate) fn denials(&self, members: usize) -> Denials {
         let mut denials = Denials::new();
         denials.resize_with(members, || None);
@@ -143,7 +143,7 @@ impl StoresSaid {
         denials
     }
 
-    /// The first member that refuses the decision.
+    /// The position of the first enforced member that refuses.
     pub(crate) fn first_refuser(&self) -> Option<usize> {
         let mut each = self.positions.iter().zip(self.answers.iter());
         let refuses = each.find(|(_, answer)| !answer.shadow && !answer.grants());

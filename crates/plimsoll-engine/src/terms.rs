@@ -1,4 +1,7 @@
-//! The terms by which each key was asked last, where a limit has tiers.
+//! The terms by which each key was last decided, where a limit has tiers.
+//!
+//! *Terms* are the numbers by which a limit decides for a key: its own, or those of a tier or an override. When a key changes to
+//! another tier, its usage under the terms before is charged to the new ones, so that no key gains by changing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,34 +12,34 @@ use crate::handle::{Handle, Subject};
 
 const SHARDS: usize = 16;
 
-/// Which terms the keys of a limit were asked by last, for keys that use others than those of the limit itself or have
-/// done so. Bounded: where too many keys are known, some are forgotten, and what such a key has used in its last tier is
-/// not carried over when it changes to another.
+/// The last terms of keys that have, or once had, other terms than the limit's own.
+///
+/// Bounded: a full shard is cleared. A key of that shard that changes tiers later starts the new tier without its former usage.
 pub(crate) struct LastTerms {
     shards: [Mutex<HashMap<u64, u64>>; SHARDS],
     hasher: RandomState,
-    most: usize,
-    /// Whether any key was ever asked by other terms than those of the limit itself.
+    /// The largest number of keys in a shard.
+    max: usize,
+    /// Whether any key ever had other terms than the limit's own.
     used: AtomicBool,
 }
 
 impl LastTerms {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
             shards: Default::default(),
             hasher: RandomState::new(),
-            most: most.div_ceil(SHARDS).max(1),
+            max: max.div_ceil(SHARDS).max(1),
             used: AtomicBool::new(false),
         }
     }
 
-    /// The number of the terms with this name. It stays when a file changes, and others come before them.
+    /// The number of the terms with this name. It does not depend on the other terms, so a reload of the file keeps it.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.hasher.hash_one(name).max(1)
     }
 
-    /// Notes that `key` is asked by the terms with this number now; 0 are those of the limit itself. Returns the terms before,
-    /// if they were others.
+    /// Stores the terms by which `key` is decided now; 0 are the limit's own. Returns the terms before, if they differ.
     pub(crate) fn note(&self, key: &str, terms: u64) -> Option<u64> {
         if terms == 0 && !self.used.load(Ordering::Acquire) {
             return None;
@@ -46,11 +49,11 @@ impl LastTerms {
             let before = std::mem::replace(last, terms);
             return (before != terms).then_some(before);
         }
-        // Terms of the limit itself need not be known: a key that is not stored has them.
+        // The limit's own terms need not be stored: a key that is not stored has them.
         if terms == 0 {
             return None;
         }
-        if known.len() >= self.most {
+        if known.len() >= self.max {
             known.clear();
         }
         known.insert(hash, terms);
@@ -58,7 +61,7 @@ impl LastTerms {
         Some(0)
     }
 
-    /// The terms by which `key` was asked last.
+    /// The terms by which `key` was last decided.
     pub(crate) fn get(&self, key: &str) -> u64 {
         let (hash, known) = self.shard(key);
         known.get(&hash).copied().unwrap_or(0)
@@ -72,7 +75,7 @@ impl LastTerms {
     }
 }
 
-/// What a key has used by terms that count for others, and has not used by those.
+/// The usage of a key under the terms `from` that exceeds its usage under the terms `to`. 0 unless both are rates.
 #[cold]
 pub(crate) fn carried(from: &Handle, to: &Handle, key: &str) -> u64 {
     let used = |subject: &Subject<'_>| {

@@ -1,20 +1,19 @@
-//! The keys that come most often, in bounded memory.
+//! The most frequent keys, in bounded memory.
 
 use std::hash::BuildHasher;
 
 use plimsoll::KeyHash;
 
-/// How many keys are counted at once.
+/// The number of keys that are counted at the same time.
 const COUNTED: usize = 128;
 
-/// How much of a key is kept. Keys that agree in so much count together here.
+/// The number of bytes of a key that are stored. Keys that agree in them are counted as one.
 const LONGEST: usize = 256;
 
-/// Counts the keys that come most often, in bounded memory.
+/// Counts the most frequent keys, in bounded memory.
 ///
-/// It is the space-saving sketch of Metwally and others: a key that is not counted takes the place of the one with the
-/// smallest count, and inherits that count as its possible error. Every key with more than a 128th of all that was added
-/// is among the counted.
+/// It is the space-saving sketch of Metwally and others: a key that is not counted yet replaces the one with the smallest
+/// count, and inherits that count as its possible error. Every key with more than a 128th of the total is counted.
 ///
 /// ```
 /// let mut top = plimsoll_engine::TopKeys::default();
@@ -26,8 +25,8 @@ const LONGEST: usize = 256;
 /// ```
 #[derive(Debug, Default)]
 pub struct TopKeys {
-    /// The hashes of the keys, and how often they were counted, apart from the keys: both are looked through at every count, which
-    /// takes less time than a map in which the least has to be found.
+    /// The hashes and the counts of the keys, in lists of their own: each `add` scans both, which is faster than a map in which the
+    /// smallest count has to be found.
     hashes: Vec<u64>,
     counts: Vec<u64>,
     keys: Vec<Counted>,
@@ -40,20 +39,20 @@ struct Counted {
     error: u64,
 }
 
-/// A key that comes often.
+/// One of the most frequent keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TopKey {
-    /// The key. [Masked](mask) unless it was asked for as it is.
+    /// The key, [masked](mask) unless the caller asked for raw keys.
     pub key: String,
-    /// How much was counted for it: at most that much.
+    /// Its count, which is never too small.
     pub count: u64,
-    /// By how much the count may be too large.
+    /// The most by which the count may be too large.
     pub error: u64,
 }
 
 impl TopKeys {
-    /// Counts `amount` more for `key`.
+    /// Adds `amount` to the count of `key`.
     pub fn add(&mut self, key: &str, amount: u64) {
         let key = bounded(key);
         let hash = self.hasher.hash_one(key);
@@ -81,7 +80,8 @@ impl TopKeys {
         }
     }
 
-    /// The keys that come most often, the first the most, [masked](mask) if it is said so. Keys of which nothing is sure are left out.
+    /// The `most` most frequent keys in descending order, [masked](mask) if `masked`. Leaves out keys whose whole count may be an
+    /// error.
     #[must_use]
     pub fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
         let all = self.keys.iter().zip(&self.counts);
@@ -100,7 +100,7 @@ impl TopKeys {
     }
 }
 
-/// The beginning of a key that is kept.
+/// The stored beginning of a key.
 pub(crate) fn bounded(key: &str) -> &str {
     let mut end = key.len().min(LONGEST);
     while !key.is_char_boundary(end) {
@@ -109,7 +109,7 @@ pub(crate) fn bounded(key: &str) -> &str {
     &key[..end]
 }
 
-/// A masked key: its first characters, and how many follow. Operators who know the key recognise it.
+/// Masks a key: its first one to four characters, and its length. Operators who know the key recognise it.
 ///
 /// ```
 /// assert_eq!(plimsoll_engine::mask("sk-live-51Hq9"), "sk-l… (13)");

@@ -1,4 +1,4 @@
-//! Limits as an operator sees them.
+//! Views of limits for operators: snapshots and top keys.
 
 #[cfg(feature = "redis")]
 use std::future::Future;
@@ -16,54 +16,68 @@ use crate::limit::Limit;
 use crate::limits::Limits;
 use crate::top::TopKey;
 
-/// A limit as it stands, of all keys together.
+/// The state of a limit, summed over all keys. [`Limits::snapshot`] returns one for each limit.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// let limits = Limits::from_yaml("limits: { user: { rate: 1/h, burst: 1, key: header:x-user } }")?;
+/// for key in ["anna", "anna", "bert"] {
+///     let _ = limits.try_decide(&[Ask::new("user").key(key)]);
+/// }
+/// let view = &limits.snapshot()[0];
+/// assert_eq!((view.name.as_str(), view.keys), ("user", Some(2)));
+/// assert_eq!(view.refused, [(plimsoll::Reason::Exhausted, 1)]);
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LimitView {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
-    /// Whether it is a rate, a limit on what is under way, or says yes or no.
+    /// The kind of its limiter: a rate, a concurrency limit, or one that admits or refuses everything.
     pub kind: Option<LimiterKind>,
-    /// Whether it is enforced.
+    /// Whether it is enforced or in shadow mode.
     pub mode: Mode,
-    /// Whether each key has a limit of its own. The snapshot then sums up what all of them use.
+    /// Whether each key has a state of its own. The snapshot is then the sum over all keys.
     pub is_keyed: bool,
-    /// How many keys are known, without those of its tiers; `None` if it has no keys or a store has them.
+    /// The number of keys in memory, without those of tiers. `None` if it has no keys or they are in a store.
     pub keys: Option<usize>,
-    /// Its limiter: what is in use, who waits, what was granted and refused.
+    /// The snapshot of its limiter: usage, waiters, grants and refusals.
     pub snapshot: Snapshot,
-    /// The limiters of its tiers and of keys with limits of their own, by the tier or the key.
+    /// The snapshots of its tiers and overrides, by the name of the tier or the key of the override.
     pub tiers: Vec<(String, Snapshot)>,
-    /// What it has learned, if it is adaptive and has no key.
+    /// What the limiter has learned, if it is adaptive and has no keys.
     pub insight: Option<Insight>,
-    /// Decisions that it refused, by reason.
+    /// The number of decisions that it refused, by reason.
     pub refused: Vec<(Reason, u64)>,
-    /// Decisions that it would have refused in shadow mode.
+    /// The number of decisions that it would have refused, if it were enforced.
     pub would_refuse: u64,
-    /// What is in flight beyond the limit of a limit in shadow mode.
+    /// Work in flight that it would have refused, if it were enforced.
     pub beyond: u64,
 }
 
-/// The keys of a limit that come most often.
+/// The top keys of a limit. [`Limits::top`] returns them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TopView {
-    /// By what was taken for them: estimated from a sample.
+    /// The keys with the largest usage, estimated from a sample.
     pub used: Vec<TopKey>,
-    /// By how often they were refused, or would have been.
+    /// The keys with most refusals, including those in shadow mode.
     pub refused: Vec<TopKey>,
 }
 
 impl Limits {
-    /// Every limit as it stands, in the order of the file.
+    /// The state of every limit, in the order of the file.
     #[must_use]
     pub fn snapshot(&self) -> Vec<LimitView> {
         self.plan().limits.iter().map(view).collect()
     }
 
-    /// [`snapshot`](Self::snapshot), with what stores know of limits without keys: what is in use there, by all processes. Limits
-    /// are asked at the same time, so many that what one store answers slowly costs one wait, not one for each. When a store does
-    /// not answer, no more are asked; of their limits, and of those with keys, it says what this process knows.
+    /// [`snapshot`](Self::snapshot), with the usage of limits without keys read from their stores, over all processes.
+    ///
+    /// Up to 64 limits are read at the same time. After a store does not answer, no more are read. Those limits, and limits with
+    /// keys, have the state that this process knows.
     #[cfg(feature = "redis")]
     pub async fn snapshot_asking_stores(&self) -> Vec<LimitView> {
         let mut views = self.snapshot();
@@ -83,7 +97,7 @@ impl Limits {
         });
         loop {
             let mut some: Vec<_> = asked.by_ref().take(AT_ONCE).map(Box::pin).collect();
-            // A store that does not answer is waited for once.
+            // A store that does not answer costs one wait, not one for each limit.
             if some.is_empty() || !all_answer(&mut some).await {
                 break;
             }
@@ -92,15 +106,16 @@ impl Limits {
         views
     }
 
-    /// What happened to each store of the file so far, by its name: decisions, round trips, how long they took, failures by cause,
-    /// leases lost, and whether its circuit is closed.
+    /// The statistics of each store of the file, by its name: decisions, round trips and their duration, failures by cause, lost
+    /// leases, and the state of its circuit.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
         self.limiters().current().stores()
     }
 
-    /// The keys of a limit that come most often, at most `most` of each. They are [masked](crate::mask) unless `raw`.
+    /// The top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `raw`. `None` if the file has no
+    /// such limit.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits};
@@ -117,7 +132,7 @@ impl Limits {
     pub fn top(&self, limit: &str, most: usize, raw: bool) -> Option<TopView> {
         let plan = self.plan();
         let limit = &plan.limits[plan.limit(limit)?];
-        let top = limit.seen.lock();
+        let top = limit.stats.lock();
         Some(TopView {
             used: top.used.most(most, !raw),
             refused: top.refused.most(most, !raw),
@@ -125,11 +140,11 @@ impl Limits {
     }
 }
 
-/// How many limits stores are asked for at the same time. Their client sends them together.
+/// The number of limits that are read from stores at the same time. The client pipelines them.
 #[cfg(feature = "redis")]
 const AT_ONCE: usize = 64;
 
-/// Waits for all, and says whether each had an answer.
+/// Waits for all futures, and returns whether each had an answer.
 #[cfg(feature = "redis")]
 async fn all_answer(asked: &mut Vec<Pin<Box<impl Future<Output = Option<()>>>>>) -> bool {
     let mut all = true;
@@ -166,8 +181,8 @@ fn view(limit: &Limit) -> LimitView {
         snapshot: own.unwrap_or_else(|| Snapshot::of(0, 0)),
         tiers: tiers.collect(),
         insight: limit.terms(0).insight(),
-        refused: limit.seen.refusals().collect(),
-        would_refuse: limit.seen.would_have_refused(),
-        beyond: limit.seen.in_flight_beyond(),
+        refused: limit.stats.refusals().collect(),
+        would_refuse: limit.stats.would_have_refused(),
+        beyond: limit.stats.in_flight_beyond(),
     }
 }

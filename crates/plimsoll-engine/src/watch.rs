@@ -1,4 +1,4 @@
-//! Limits that change when their file does.
+//! Reloading limits when their file changes.
 
 use std::io;
 use std::path::Path;
@@ -9,21 +9,20 @@ use plimsoll_config::{Changes, Config, ConfigError, FileWatch, FileWatcher};
 use crate::limits::Limits;
 
 impl Limits {
-    /// Reads a file and [puts it in place](Self::replace).
+    /// Reads a file and [replaces](Self::replace) the configuration with it.
     ///
     /// # Errors
     ///
-    /// If something is wrong with it; then nothing has changed.
+    /// The mistakes in the file. Nothing is changed then.
     pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
         self.replace(&Config::from_file(path)?)
     }
 
-    /// Looks at a file every so often, in a thread of its own, [puts it in place](Self::replace) when it has changed, and
-    /// reports what changed. It ends when the returned guard is dropped.
+    /// Watches a file on a thread of its own: reads it every `every`, [replaces](Self::replace) the configuration when the file has
+    /// changed, and calls `report` with the changes. Dropping the returned guard ends the thread.
     ///
-    /// What the file says is compared, so links are followed: a `ConfigMap` that swaps its `..data` is a changed file. While a
-    /// file is deleted, replaced by a directory, half written or wrong, the limits stay as they are, and the error is reported
-    /// once.
+    /// The content of the file is compared, and links are followed: a `ConfigMap` that swaps its `..data` is a changed file. While
+    /// the file is missing, a directory, half written or wrong, the limits stay as they are, and `report` gets the error once.
     ///
     /// ```no_run
     /// use plimsoll_engine::Limits;
@@ -40,7 +39,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system has no thread to give.
+    /// If the operating system cannot start a thread.
     pub fn watch_file(
         &self,
         path: impl AsRef<Path>,
@@ -52,12 +51,12 @@ impl Limits {
         FileWatch::new(path).spawn(every, replace, report)
     }
 
-    /// Looks at a file now and then: see [`FileWatch::look`](plimsoll_config::FileWatch::look).
+    /// Checks a watched file once, without a thread: see [`FileWatch::check`](plimsoll_config::FileWatch::check).
     ///
     /// # Errors
     ///
-    /// If something is wrong with it; then nothing has changed.
-    pub fn look(&self, file: &mut FileWatch) -> Option<Result<Changes, ConfigError>> {
-        file.look_with(|config| self.replace(config))
+    /// The mistakes in the file. Nothing is changed then.
+    pub fn check_file(&self, file: &mut FileWatch) -> Option<Result<Changes, ConfigError>> {
+        file.check_with(|config| self.replace(config))
     }
 }

@@ -1,4 +1,4 @@
-//! Connections of clients: accepted, bounded in what they may do, and ended in order.
+//! Accepts client connections, with time-outs and bounds, and shuts them down gracefully.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -28,15 +28,15 @@ use tokio_rustls::TlsAcceptor;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::headers::Peer;
 use crate::proxy::Proxy;
 use crate::response_body::ResponseBody;
 use crate::wire::{ClientIo, Wire};
 
-/// How long the head of a request may take, the time before its first byte included, and TLS before it.
+/// The time-out for the head of a request, including the time before its first byte; and for the TLS handshake.
 const HEAD: Duration = Duration::from_secs(30);
-/// How long a client may read nothing of what is sent.
+/// The time-out for a client that reads nothing of a response.
 const STALL: Duration = Duration::from_secs(60);
 /// The largest head of a request.
 const LARGEST_HEAD: usize = 64 * 1024;
@@ -44,11 +44,11 @@ const LARGEST_HEAD: usize = 64 * 1024;
 type Limited = HttpLimit<Proxy, FileLimits>;
 type Stack = Estimated<Limited>;
 
-/// The services of requests, limits first.
+/// The services for requests: body layer, limit layer, proxy.
 #[derive(Clone)]
 struct Stacks {
     http1: Stack,
-    /// A stream that is not read stalls by itself. In HTTP/1 the connection does, which [`ClientIo`] sees at no cost for others.
+    /// With a time-out for streams that are not read. In HTTP/1, [`ClientIo`] detects a connection that is not read.
     http2: Stack,
 }
 
@@ -67,7 +67,7 @@ impl Stacks {
 pub(crate) struct Accept {
     stacks: Stacks,
     builder: Arc<Builder<TokioExecutor>>,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
     tls: Option<TlsAcceptor>,
     most: i64,
 }
@@ -89,7 +89,7 @@ impl Accept {
         }
     }
 
-    /// Serves until it stops.
+    /// Accepts connections until the drain begins.
     pub(crate) async fn run(
         self,
         listener: TcpListener,
@@ -98,18 +98,18 @@ impl Accept {
     ) {
         while let Some(accepted) = stop.unless_begun(listener.accept()).await {
             let Ok((stream, peer)) = accepted else {
-                // Out of descriptors, mostly: others may end meanwhile.
+                // Most often the process is out of descriptors: connections may end meanwhile.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
-            let Some(place) = Place::enter(&self.counts, self.most) else {
+            let Some(guard) = ConnectionGuard::enter(&self.counts, self.most) else {
                 continue;
             };
             let _ = stream.set_nodelay(true);
             let (this, watcher) = (self.clone(), graceful.watcher());
             tokio::spawn(async move {
                 this.accepted(stream, peer, watcher).await;
-                drop(place);
+                drop(guard);
             });
         }
     }
@@ -131,13 +131,13 @@ impl Accept {
     {
         let address = peer.address;
         let wire = Arc::<Wire>::default();
-        let front = Front {
+        let service = ConnectionService {
             stacks: self.stacks,
             peer: Arc::new(peer),
             wire: Arc::clone(&wire),
         };
         let io = TokioIo::new(ClientIo::new(io, wire, self.counts, STALL));
-        let connection = self.builder.serve_connection_with_upgrades(io, front);
+        let connection = self.builder.serve_connection_with_upgrades(io, service);
         if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(peer = %address, %error, "a connection failed");
         }
@@ -165,36 +165,36 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-/// A connection that is counted.
-struct Place(Arc<Counts>);
+/// Counts a client connection until it is dropped.
+struct ConnectionGuard(Arc<GatewayCounts>);
 
-impl Place {
-    fn enter(counts: &Arc<Counts>, most: i64) -> Option<Self> {
+impl ConnectionGuard {
+    fn enter(counts: &Arc<GatewayCounts>, most: i64) -> Option<Self> {
         let before = counts.connections.fetch_add(1, Ordering::Relaxed);
-        let place = Self(Arc::clone(counts));
-        (before < most).then_some(place)
+        let guard = Self(Arc::clone(counts));
+        (before < most).then_some(guard)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Serves the requests of one connection.
-struct Front {
+struct ConnectionService {
     stacks: Stacks,
     peer: Arc<Peer>,
     wire: Arc<Wire>,
 }
 
-impl hyper::service::Service<Request<Incoming>> for Front {
-    type Response = Response<Served>;
+impl hyper::service::Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<TrackedBody>;
     type Error = Infallible;
-    type Future = Serving;
+    type Future = ResponseFuture;
 
-    fn call(&self, mut request: Request<Incoming>) -> Serving {
+    fn call(&self, mut request: Request<Incoming>) -> ResponseFuture {
         let is_http1 = request.version() < Version::HTTP_2;
         let extensions = request.extensions_mut();
         extensions.insert(PeerAddr(self.peer.address));
@@ -210,7 +210,7 @@ impl hyper::service::Service<Request<Incoming>> for Front {
             true => &self.stacks.http1,
             false => &self.stacks.http2,
         };
-        Serving {
+        ResponseFuture {
             call: stack.clone().call(request),
             wire,
         }
@@ -218,16 +218,16 @@ impl hyper::service::Service<Request<Incoming>> for Front {
 }
 
 pin_project! {
-    /// A request that is being served.
-    struct Serving {
+    /// The response of a request.
+    struct ResponseFuture {
         #[pin]
         call: EstimatedFuture<Limited, Incoming>,
         wire: Option<Arc<Wire>>,
     }
 }
 
-impl Future for Serving {
-    type Output = Result<Response<Served>, Infallible>;
+impl Future for ResponseFuture {
+    type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -236,28 +236,28 @@ impl Future for Serving {
         if let Some(wire) = &wire
             && response.status() == StatusCode::SWITCHING_PROTOCOLS
         {
-            wire.through();
+            wire.upgraded();
         }
-        Poll::Ready(Ok(response.map(|body| Served {
+        Poll::Ready(Ok(response.map(|body| TrackedBody {
             body,
-            _end: End(wire),
+            _end: EndGuard(wire),
         })))
     }
 }
 
 pin_project! {
-    /// The body of an answer, as hyper sends it.
-    struct Served {
+    /// The body of a response, which reports its end to the connection.
+    struct TrackedBody {
         #[pin]
         body: LimitBody<ResponseBody, FileLimits>,
-        _end: End,
+        _end: EndGuard,
     }
 }
 
-/// Says when a body has ended.
-struct End(Option<Arc<Wire>>);
+/// Reports the end of a body to the connection.
+struct EndGuard(Option<Arc<Wire>>);
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         if let Some(wire) = &self.0 {
             wire.end();
@@ -265,7 +265,7 @@ impl Drop for End {
     }
 }
 
-impl Body for Served {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -1,4 +1,4 @@
-//! What the admin port shows of a gateway, beside limits.
+//! The fields and metrics of a gateway on its admin port, beside those of its limits.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use plimsoll_admin::{Program, escaped, family};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::pool::ServerView;
 use crate::table::Table;
 
-/// A gateway, as operators see it.
-pub(crate) struct Served {
-    pub(crate) counts: Arc<Counts>,
+/// A gateway, as the program behind the admin port.
+pub(crate) struct GatewayProgram {
+    pub(crate) counts: Arc<GatewayCounts>,
     pub(crate) table: Arc<ArcSwap<Table>>,
 }
 
-impl Program for Served {
+impl Program for GatewayProgram {
     fn fields(&self) -> Map<String, Value> {
         let servers = self.table.load().servers(Instant::now());
         let upstream = |it: ServerView| {
-            let state = match it.left_alone.as_millis() {
+            let state = match it.ejected_for.as_millis() {
                 0 => "healthy".to_owned(),
                 left => format!("left alone for {} s", left.div_ceil(1000)),
             };
@@ -36,14 +36,14 @@ impl Program for Served {
             })
         };
         let mut fields = Map::new();
-        let mut say = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        say("connections", self.counts.connections().into());
-        say("in_flight", self.counts.in_flight().into());
-        say("requests", self.counts.requests().into());
+        let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+        add("connections", self.counts.connections().into());
+        add("in_flight", self.counts.in_flight().into());
+        add("requests", self.counts.requests().into());
         let faults = self.counts.faults().filter(|(_, count)| *count > 0);
         let faults = faults.map(|(word, count)| (word.to_owned(), count.into()));
-        say("faults", Value::Object(faults.collect()));
-        say("upstreams", servers.into_iter().map(upstream).collect());
+        add("faults", Value::Object(faults.collect()));
+        add("upstreams", servers.into_iter().map(upstream).collect());
         fields
     }
 
@@ -82,7 +82,7 @@ impl Program for Served {
             "left_alone",
             "gauge",
             "1 while a server is left alone because it failed.",
-            |it| u64::from(!it.left_alone.is_zero()),
+            |it| u64::from(!it.ejected_for.is_zero()),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! How many requests may be sent again: a share of all of them, and a few beside.
+//! The retry budget: a share of all requests, and a reserve.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Over so long requests and retries are counted.
+/// The window over which requests and retries are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// A budget of retries. What was saved in a calm hour is not spent in a storm: only the last seconds count.
+/// A budget of retries. Only requests of the last seconds count: unused retries do not accumulate.
 #[derive(Debug)]
 pub(crate) struct Budget {
     percent: u64,
-    /// Retries in a window that need no requests.
+    /// The retries in a window that are allowed regardless of the number of requests.
     reserve: u64,
     requests: AtomicU64,
     spent: Mutex<Spent>,
@@ -38,17 +38,17 @@ impl Budget {
         }
     }
 
-    /// A request comes.
+    /// Counts a request.
     pub(crate) fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one retry, if there is one left.
+    /// Takes one retry from the budget. Returns false if none remains.
     pub(crate) fn retry(&self, now: Instant) -> bool {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let past = now.saturating_duration_since(spent.since);
         if past >= 2 * WINDOW {
-            // There was no call for long: what came in a window is known only on average.
+            // The last call was long ago: the requests of a window are known only on average.
             let requests = self.requests.load(Ordering::Relaxed);
             let share = requests.saturating_mul(10) / past.as_secs().max(1);
             self.requests.store(share, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Budget {
                 retries: 0,
             };
         } else if past >= WINDOW {
-            // Half of it still counts, so that the edge of a window is no gap.
+            // Half of the last window still counts, so that the budget does not jump at its edge.
             self.requests
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| Some(it / 2))
                 .ok();

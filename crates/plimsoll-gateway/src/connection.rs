@@ -1,4 +1,4 @@
-//! Connections to servers: made, used, and kept for the next request.
+//! Connections to servers, and the pool of idle ones.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,13 +19,13 @@ use crate::pool::{Endpoint, Lease};
 use crate::request_body::RequestBody;
 use crate::tls::bad_name;
 
-/// The largest head that a server may answer with.
+/// The largest head of a response.
 const HEAD: usize = 64 * 1024;
 
 /// A connection to a server.
 pub(crate) struct Connection {
     sender: Sender,
-    /// Whether it has served a request before.
+    /// Whether it has carried a request before.
     pub(crate) is_used: bool,
 }
 
@@ -34,7 +34,7 @@ enum Sender {
     Http2(http2::SendRequest<RequestBody>),
 }
 
-/// Ends a task. A connection whose answer is not read to its end cannot be used again.
+/// Aborts the task of a connection. A connection whose response was not read to its end cannot be used again.
 struct OnDrop(Option<AbortHandle>);
 
 impl Drop for OnDrop {
@@ -45,9 +45,9 @@ impl Drop for OnDrop {
     }
 }
 
-/// Why there is no answer.
+/// The error of a request without a response.
 pub(crate) enum SendError {
-    /// Nothing was sent: the connection had been closed. The request is as it was.
+    /// The connection was closed before the request was sent. The request is unchanged.
     NotSent(Box<Request<RequestBody>>),
     Failed(hyper::Error),
 }
@@ -63,14 +63,14 @@ impl Connection {
             false => lease.pool.protocol,
         };
         let Some(tls) = lease.pool.tls.as_ref().filter(|_| origin.tls) else {
-            return Self::shake(stream, protocol).await;
+            return Self::handshake(stream, protocol).await;
         };
         let tls = if is_upgrade { &tls.http1 } else { &tls.usual };
         let name = ServerName::try_from(origin.host.clone()).map_err(|_| bad_name(&origin.host))?;
-        Self::shake(tls.connect(name, stream).await?, protocol).await
+        Self::handshake(tls.connect(name, stream).await?, protocol).await
     }
 
-    async fn shake<I>(io: I, protocol: Protocol) -> io::Result<Self>
+    async fn handshake<I>(io: I, protocol: Protocol) -> io::Result<Self>
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -113,7 +113,7 @@ impl Connection {
         matches!(self.sender, Sender::Http1(..))
     }
 
-    /// Sends a request, and returns the head of its answer.
+    /// Sends a request, and returns its response. The body has not been read yet.
     pub(crate) async fn send(
         &mut self,
         request: Request<RequestBody>,
@@ -128,7 +128,7 @@ impl Connection {
         })
     }
 
-    /// The connection speaks something else from now on.
+    /// Leaves the connection to the protocol that it was upgraded to.
     pub(crate) fn detach(mut self) {
         if let Sender::Http1(_, task) = &mut self.sender {
             task.0 = None;
@@ -157,21 +157,21 @@ impl Connection {
     }
 }
 
-/// The connections of one worker that wait for a request.
+/// The idle connections of one worker, by server.
 #[derive(Default)]
 pub(crate) struct Idle(Mutex<HashMap<usize, Vec<Connection>>>);
 
 impl Idle {
-    /// A connection to this server, if there is one.
+    /// Takes an idle connection to this server, if there is one.
     pub(crate) fn take(&self, endpoint: &Endpoint) -> Option<Connection> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = idle.get_mut(&endpoint.id)?;
-        // The one that was used last: its server is the least likely to have closed it.
+        // The most recently used first: its server is the least likely to have closed it.
         while let Some(connection) = all.pop() {
             if connection.is_closed() || !connection.is_ready() {
                 continue;
             }
-            // Of HTTP/2 one is for all.
+            // Requests share one connection of HTTP/2.
             if let Sender::Http2(sender) = &connection.sender {
                 let sender = Sender::Http2(sender.clone());
                 all.push(connection);
@@ -185,7 +185,7 @@ impl Idle {
         None
     }
 
-    /// A new connection of HTTP/2 serves others at once: its answers may last for ever.
+    /// Shares a new connection of HTTP/2 with other requests at once, because its responses may last for long.
     pub(crate) fn share(&self, connection: &Connection, lease: &Lease) {
         if let Sender::Http2(sender) = &connection.sender {
             let shared = Connection {
@@ -196,7 +196,7 @@ impl Idle {
         }
     }
 
-    /// Keeps a connection whose answer has ended.
+    /// Returns a connection whose response has ended.
     pub(crate) fn put(self: &Arc<Self>, mut connection: Connection, lease: &Lease) {
         connection.is_used = true;
         if connection.is_closed() || !connection.is_http1() {
@@ -205,7 +205,7 @@ impl Idle {
         if connection.is_ready() {
             return self.keep(connection, lease.endpoint.id, lease.pool.keep);
         }
-        // The request is still being sent, though it is answered.
+        // The response has ended before the request was sent in full.
         let (idle, id, keep, longest) = (
             Arc::clone(self),
             lease.endpoint.id,

@@ -1,13 +1,19 @@
-//! What a gateway has counted.
+//! The counters of a gateway.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::fault::Fault;
 
-/// What a gateway has counted since it started.
+/// The counters of a gateway since its start. [`Gateway::counts`](crate::Gateway::counts) returns them.
+///
+/// ```
+/// let counts = plimsoll_gateway::GatewayCounts::default();
+/// assert_eq!((counts.requests(), counts.fault("bad_host")), (0, 0));
+/// assert!(counts.to_prometheus().contains("plimsoll_gateway_requests_total 0"));
+/// ```
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct GatewayCounts {
     pub(crate) requests: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) ejections: AtomicU64,
@@ -18,50 +24,50 @@ pub struct Counts {
     pub(crate) tunnels: AtomicI64,
 }
 
-impl Counts {
-    /// How many requests were passed on to a pool.
+impl GatewayCounts {
+    /// The number of requests that were forwarded to a pool.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// How many requests were sent again to a server.
+    /// The number of retries.
     #[must_use]
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// How often a server was left alone for a while.
+    /// The number of ejections: a server failed several times, and got no requests for a while.
     #[must_use]
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Ordering::Relaxed)
     }
 
-    /// How many answers broke off after their head had been passed on.
+    /// The number of responses that broke off after their head had been forwarded.
     #[must_use]
     pub fn aborted(&self) -> u64 {
         self.aborted.load(Ordering::Relaxed)
     }
 
-    /// How many requests and upgraded connections servers are busy with.
+    /// The number of requests and upgraded connections in flight at servers.
     #[must_use]
     pub fn in_flight(&self) -> i64 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// How many connections of clients there are.
+    /// The number of open client connections.
     #[must_use]
     pub fn connections(&self) -> i64 {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// How many upgraded connections there are.
+    /// The number of open upgraded connections.
     #[must_use]
     pub fn tunnels(&self) -> i64 {
         self.tunnels.load(Ordering::Relaxed)
     }
 
-    /// How often each fault was answered, by its word.
+    /// The number of responses for each fault, by the name of the fault. The README lists the names.
     pub fn faults(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let count = |fault: Fault| {
             (
@@ -72,11 +78,11 @@ impl Counts {
         Fault::ALL.into_iter().map(count)
     }
 
-    /// How often the fault of this word was answered.
+    /// The number of responses for the fault of this name. 0 if there is no such fault.
     #[must_use]
-    pub fn fault(&self, word: &str) -> u64 {
+    pub fn fault(&self, name: &str) -> u64 {
         self.faults()
-            .find(|(known, _)| *known == word)
+            .find(|(known, _)| *known == name)
             .map_or(0, |(_, count)| count)
     }
 
@@ -84,53 +90,53 @@ impl Counts {
         self.faults[fault as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All of it in the text format of Prometheus.
+    /// All counters in the text format of Prometheus.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let mut text = String::new();
-        let mut say = |name: &str, kind: &str, help: &str, value: i128| {
+        let mut add = |name: &str, kind: &str, help: &str, value: i128| {
             let _ = writeln!(
                 text,
                 "# HELP plimsoll_gateway_{name} {help}\n# TYPE plimsoll_gateway_{name} {kind}\nplimsoll_gateway_{name} {value}"
             );
         };
-        say(
+        add(
             "requests_total",
             "counter",
             "Requests passed on to a pool.",
             self.requests().into(),
         );
-        say(
+        add(
             "retries_total",
             "counter",
             "Requests sent again to a server.",
             self.retries().into(),
         );
-        say(
+        add(
             "ejections_total",
             "counter",
             "How often a server was left alone for a while.",
             self.ejections().into(),
         );
-        say(
+        add(
             "aborted_total",
             "counter",
             "Answers that broke off after their head.",
             self.aborted().into(),
         );
-        say(
+        add(
             "in_flight",
             "gauge",
             "Requests and upgraded connections that servers are busy with.",
             self.in_flight().into(),
         );
-        say(
+        add(
             "connections",
             "gauge",
             "Connections of clients.",
             self.connections().into(),
         );
-        say(
+        add(
             "tunnels",
             "gauge",
             "Upgraded connections.",

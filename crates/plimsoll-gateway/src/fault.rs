@@ -1,10 +1,10 @@
-//! What goes wrong with requests and with servers, and what is answered.
+//! Faults of requests and servers, and the responses to them.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-/// A failure that is reported to the client.
+/// A failure that the gateway answers itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     BadHead,
@@ -62,7 +62,7 @@ impl Fault {
         }
     }
 
-    /// A word for it, in metrics and in answers.
+    /// Its name in metrics and responses.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             BadHead => "bad_head",
@@ -103,7 +103,7 @@ impl Fault {
         }
     }
 
-    /// The fault that stands behind a status that hyper answers by itself.
+    /// The fault for a status that hyper answers by itself.
     pub(crate) const fn of_status(status: u16) -> Self {
         match status {
             414 => UriTooLong,
@@ -123,7 +123,7 @@ impl Fault {
         )
     }
 
-    /// The answer, as a problem document (RFC 9457).
+    /// The response, a problem document (RFC 9457).
     pub(crate) fn response(self) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(self.problem()));
         *response.status_mut() = self.status();
@@ -136,7 +136,7 @@ impl Fault {
         response
     }
 
-    /// The same answer as HTTP/1.1 writes it, where there is no request to answer.
+    /// The response as the text of HTTP/1.1, for a connection without a request to answer.
     pub(crate) fn on_the_wire(self) -> String {
         let (status, body) = (self.status(), self.problem());
         format!(

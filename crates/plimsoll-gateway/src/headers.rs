@@ -1,4 +1,4 @@
-//! Header fields that belong to one connection, and those that say where a request comes from.
+//! Hop-by-hop header fields, and the header fields about the origin of a request.
 
 use std::net::SocketAddr;
 
@@ -49,7 +49,7 @@ impl Peer {
     }
 }
 
-/// The words of a list of tokens.
+/// The tokens of a list field.
 fn tokens(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(name).into_iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
@@ -60,8 +60,7 @@ fn has_token(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
     tokens(headers, name).any(|token| token.eq_ignore_ascii_case(word))
 }
 
-/// The protocol that a request of HTTP/1.1 wants to speak instead, if it may. HTTP/2 is not one: what is spoken inside would pass
-/// every limit.
+/// The protocol that an HTTP/1.1 request upgrades to, if it is allowed. HTTP/2 is not: requests inside would bypass the limits.
 pub(crate) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let wanted = headers.get(UPGRADE)?;
     let text = wanted.to_str().ok()?;
@@ -74,7 +73,7 @@ pub(crate) fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
 /// Removes the fields that belong to one connection (RFC 9110, 7.6.1).
 pub(crate) fn strip(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
-        // The word that most say names a field that is removed below.
+        // `keep-alive`, the most frequent token, names a field that is removed below.
         let named: Vec<HeaderName> = tokens(headers, CONNECTION)
             .filter(|token| !token.eq_ignore_ascii_case("keep-alive"))
             .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
@@ -97,7 +96,7 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Notes that a message of this version passed through here.
+/// Appends `Via` for a message of this version.
 pub(crate) fn via(headers: &mut HeaderMap, version: Version) {
     let here = match version {
         Version::HTTP_10 => HeaderValue::from_static("1.0 plimsoll"),
@@ -107,7 +106,7 @@ pub(crate) fn via(headers: &mut HeaderMap, version: Version) {
     headers.append(VIA, here);
 }
 
-/// The host that a request is for. There has to be one, but in HTTP/1.0.
+/// The host of a request. Only HTTP/1.0 may lack one.
 pub(crate) fn host(
     uri: &Uri,
     headers: &HeaderMap,
@@ -118,7 +117,7 @@ pub(crate) fn host(
     if more.is_some() {
         return Err(Fault::BadHost);
     }
-    // The target counts more than the field (RFC 9112, 3.2.2).
+    // The target takes precedence over the field (RFC 9112, 3.2.2).
     let host = match uri.authority() {
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
         None => first.cloned(),
@@ -139,7 +138,7 @@ pub(crate) fn host(
     }
 }
 
-/// Says where a request comes from. What it says itself counts only if its peer is `trusted`.
+/// Sets the header fields about the origin of a request. Those that the request has are kept only if its peer is `trusted`.
 pub(crate) fn forwarded(
     headers: &mut HeaderMap,
     peer: &Peer,
@@ -173,7 +172,7 @@ pub(crate) fn forwarded(
     }
 }
 
-/// Appends to a list, which stays on one line: many read only the first.
+/// Appends to a list field on one line, because many servers read only the first line.
 fn extend(headers: &mut HeaderMap, name: HeaderName, last: &HeaderValue) {
     if !headers.contains_key(&name) {
         headers.insert(name, last.clone());

@@ -1,4 +1,4 @@
-//! The health of a server, as requests see it.
+//! Passive health checks: a server that fails several times in a row is ejected for a while.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use plimsoll_config::gateway::HealthSpec;
 use tokio::time::Instant;
 
-/// Counts failures in a row, and leaves a server alone after some.
+/// Counts consecutive failures of a server, and ejects it after some.
 #[derive(Debug)]
 pub(crate) struct Health {
     failures: AtomicU32,
-    /// How often it was left alone since it last answered.
+    /// The number of ejections since its last success.
     times: AtomicU32,
-    /// Until when, in milliseconds since `start`.
+    /// The end of the ejection, in milliseconds since `start`.
     until: AtomicU64,
     start: Instant,
 }
@@ -32,7 +32,7 @@ impl Health {
         u64::try_from(past).unwrap_or(u64::MAX)
     }
 
-    /// How long it is still left alone; zero if it is not.
+    /// The milliseconds until its ejection ends; 0 if it is not ejected.
     pub(crate) fn ejected(&self, now: Instant) -> u64 {
         match self.until.load(Ordering::Relaxed) {
             0 => 0,
@@ -41,7 +41,7 @@ impl Health {
     }
 
     pub(crate) fn succeeded(&self) {
-        // Written only if it says something new: all workers read it.
+        // Written only if it changes: all workers read it.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -50,9 +50,9 @@ impl Health {
         }
     }
 
-    /// Returns whether it is left alone from now on, and was not before.
+    /// Counts a failure. Returns whether it ejects the server.
     pub(crate) fn failed(&self, rules: &HealthSpec, now: Instant) -> bool {
-        // Those that were under way say nothing new.
+        // Requests that were in flight before the ejection do not prolong it.
         if self.ejected(now) > 0 {
             return false;
         }
@@ -90,7 +90,7 @@ mod tests {
         }
         assert!(health.failed(&rules, at(0)));
         assert_eq!(health.ejected(at(0)), 5000);
-        // Those that were under way do not prolong it.
+        // Requests that were in flight do not prolong it.
         assert!(!health.failed(&rules, at(100)));
         assert_eq!(
             (health.ejected(at(4000)), health.ejected(at(5000))),
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(health.ejected(at(5000)), 10_000);
         health.succeeded();
         assert!(!health.failed(&rules, at(20_000)));
-        // Never longer than is said.
+        // Never longer than the longest ejection.
         for round in 0..30 {
             let now = at(1_000_000 * (round + 1));
             while !health.failed(&rules, now) {}

@@ -8,8 +8,8 @@ mod counts;
 mod fault;
 mod headers;
 mod health;
+mod idle_timeout;
 mod outgoing;
-mod patience;
 mod pool;
 mod proxy;
 mod reload;
@@ -40,26 +40,43 @@ use plimsoll_engine::Limits;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub use counts::Counts;
+pub use counts::GatewayCounts;
 pub use start::{Settings, StartError};
 pub use tls::TlsError;
 
-use crate::admin::Served;
+use crate::admin::GatewayProgram;
 use crate::connection::Idle;
 use crate::reload::Reload;
 use crate::table::Table;
 use crate::worker::Worker;
 
-/// How long the head of a request of an operator may take.
+/// The time-out for the head of a request on the admin port.
 const ADMIN_HEAD: Duration = Duration::from_secs(10);
-/// How many connections of operators there are at most.
+/// The largest number of connections to the admin port.
 const OPERATORS: usize = 256;
 
-/// A gateway that listens.
+/// A gateway: a reverse proxy that admits requests by the limits of a file.
+///
+/// [`start`](Self::start) binds its ports; [`run`](Self::run) serves until a future is ready.
+///
+/// ```no_run
+/// use plimsoll_gateway::{Gateway, Settings};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut settings = Settings::default();
+/// settings.file = Some("gateway.yaml".into());
+/// let gateway = Gateway::start(&settings)?;
+/// for address in gateway.addresses() {
+///     println!("listening on {address}");
+/// }
+/// gateway.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Gateway {
     limits: Limits,
     table: Arc<ArcSwap<Table>>,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
     listeners: Vec<TcpListener>,
     admin: Option<TcpListener>,
     admin_token: Option<String>,
@@ -71,11 +88,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Reads the file and listens.
+    /// Reads the file of the settings, and binds the ports. With a file, [`run`](Self::run) reloads it when it changes.
     ///
     /// # Errors
     ///
-    /// If something is wrong with the file or a certificate, or an address cannot be listened on.
+    /// If the file or a certificate is invalid, or an address cannot be bound.
     pub fn start(settings: &Settings) -> Result<Self, StartError> {
         let (config, spec) = settings.read()?;
         let mut gateway = Self::new(&config, &spec, settings)?;
@@ -84,7 +101,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Listens, with limits and pools that were read already. Of `settings` only the rest counts.
+    /// Binds the ports, with a configuration that has been read already. [`Settings::file`] and [`Settings::to`] are ignored.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -103,7 +120,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If there is no `gateway` in it, a certificate cannot be used, or an address cannot be listened on.
+    /// If the configuration has no `gateway` section, a certificate is invalid, or an address cannot be bound.
     pub fn with_config(config: &Config, settings: &Settings) -> Result<Self, StartError> {
         let spec = config.gateway().ok_or(StartError::NoServer)?;
         Self::new(config, spec, settings)
@@ -152,41 +169,42 @@ impl Gateway {
         })
     }
 
-    /// Where it listens.
+    /// The addresses that it listens on.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
     }
 
-    /// Where it listens for operators.
+    /// The address of the admin port, if it has one.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref()?.local_addr().ok()
     }
 
-    /// The limits before the servers.
+    /// The limits of its file.
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What it has counted.
+    /// The counters of the gateway.
     #[must_use]
-    pub const fn counts(&self) -> &Arc<Counts> {
+    pub const fn counts(&self) -> &Arc<GatewayCounts> {
         &self.counts
     }
 
-    /// Serves until `stop` is ready; then nothing new is accepted, and what is under way ends, in time or not.
+    /// Serves until `stop` is ready, then drains: no connection is accepted any more, and open requests have the time of
+    /// [`Settings::drain`] to end.
     ///
-    /// Connections are served by threads of their own, each with the connections to servers that it has made.
+    /// Connections are served by worker threads. Each worker has connections to servers of its own.
     ///
     /// # Errors
     ///
     /// If a thread cannot be started.
     pub async fn run(self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let (begin, drain) = Begin::new();
-        // From here on the signal does not end the process.
+        // From here on SIGHUP does not end the process.
         let hangup = Hangup::new();
         let mut ended = Vec::new();
         let mut idle = Vec::new();
@@ -205,14 +223,14 @@ impl Gateway {
             idle.push(Arc::clone(&worker.idle));
             ended.push(worker.spawn(number)?);
         }
-        // Only the workers hold them: what is not accepted when they stop is refused.
+        // Only the workers own listeners: when they stop, the system refuses connections that were not accepted.
         drop(self.listeners);
         let reloads = Reloads::default();
-        // It is asked until the others have ended: whether the gateway is ready, above all.
+        // The admin port stays open while the workers drain, so that `/readyz` can be asked.
         let (end_admin, admin_drain) = Begin::new();
         let mut operators = JoinSet::new();
         if let Some(listener) = self.admin {
-            let served = Arc::new(Served {
+            let served = Arc::new(GatewayProgram {
                 counts: self.counts,
                 table: Arc::clone(&self.table),
             });

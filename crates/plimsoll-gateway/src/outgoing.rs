@@ -1,4 +1,4 @@
-//! A request as a server gets it.
+//! The request that is sent to a server.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::headers::{self, Peer};
 use crate::pool::Lease;
 use crate::request_body::RequestBody;
 
-/// The head of a request as a server gets it, before a server is chosen.
+/// The head of the request that is sent, before a server is chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     method: Method,
@@ -32,7 +32,7 @@ pub(crate) struct Outgoing {
     pub(crate) expects: bool,
 }
 
-/// Whether a request turns its connection into one of another protocol.
+/// Whether a request upgrades its connection to another protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Upgrade {
     No,
@@ -43,7 +43,7 @@ pub(crate) enum Upgrade {
 }
 
 impl Outgoing {
-    /// What is sent for a request with this head.
+    /// The request that is sent for a client's request with this head.
     pub(crate) fn new(parts: &mut Parts, is_trusted: bool) -> Result<Self, Fault> {
         let mut headers = std::mem::take(&mut parts.headers);
         let host = headers::host(&parts.uri, &headers, parts.version)?;
@@ -66,7 +66,7 @@ impl Outgoing {
         if parts.version == Version::HTTP_2 {
             headers::join_cookies(&mut headers);
         }
-        // What an answer used cannot be read if it is compressed.
+        // Usage cannot be read from a compressed response.
         if parts.extensions.get::<Usage>().is_some() {
             headers.remove(ACCEPT_ENCODING);
         }
@@ -98,7 +98,7 @@ impl Outgoing {
         })
     }
 
-    /// The head of a request that was made and not sent.
+    /// Recovers the head and the body of a request that was not sent.
     pub(crate) fn back(request: Request<RequestBody>, upgrade: Upgrade) -> (Self, RequestBody) {
         let (parts, body) = request.into_parts();
         let authority = parts.uri.authority();

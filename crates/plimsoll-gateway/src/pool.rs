@@ -1,4 +1,4 @@
-//! Pools of servers: which one is asked, and what is in flight there.
+//! Pools of servers: chooses a server for a request, and counts requests in flight.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use plimsoll_config::gateway::{HealthSpec, Origin, Protocol, UpstreamSpec};
 use tokio::time::Instant;
 
 use crate::budget::Budget;
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::health::Health;
 use crate::tls::{Client, TlsError};
 
-/// Servers that are alike.
+/// A pool of equivalent servers.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) name: String,
@@ -25,17 +25,17 @@ pub(crate) struct Pool {
     pub(crate) connect: Duration,
     pub(crate) response: Duration,
     pub(crate) idle: Duration,
-    pub(crate) most_retries: u32,
+    pub(crate) max_retries: u32,
     pub(crate) budget: Budget,
     health: HealthSpec,
     pub(crate) tls: Option<Client>,
-    /// Where the next search begins, so that servers with as much to do take turns.
+    /// The index at which the next search starts, so that equally busy servers take turns.
     next: AtomicUsize,
 }
 
 /// One server.
 pub(crate) struct Endpoint {
-    /// Different for all that were ever made.
+    /// Unique in the process.
     pub(crate) id: usize,
     pub(crate) origin: Origin,
     in_flight: AtomicUsize,
@@ -44,18 +44,18 @@ pub(crate) struct Endpoint {
     health: Health,
 }
 
-/// How a server stands.
+/// The state of a server, for operators.
 #[derive(Debug)]
 pub(crate) struct ServerView {
     pub(crate) pool: String,
     pub(crate) server: String,
     pub(crate) in_flight: u64,
-    /// Answers other than 5xx.
+    /// The number of responses other than 5xx.
     pub(crate) answered: u64,
-    /// Requests without an answer, with one of 5xx, or one that broke off.
+    /// The number of requests without a response, with a 5xx, or with a response that broke off.
     pub(crate) failed: u64,
-    /// For how long nothing is sent to it, unless all are left alone.
-    pub(crate) left_alone: Duration,
+    /// The time until its ejection ends. It gets requests meanwhile only if all servers are ejected.
+    pub(crate) ejected_for: Duration,
 }
 
 impl Endpoint {
@@ -73,7 +73,7 @@ impl Endpoint {
 }
 
 impl Pool {
-    /// A pool; servers that `before` has too are kept with what is known of them.
+    /// The pool that `spec` describes. Servers that `before` also has keep their health and counters.
     pub(crate) fn new(
         name: &str,
         spec: &UpstreamSpec,
@@ -104,7 +104,7 @@ impl Pool {
             connect: spec.timeouts.connect.into(),
             response: spec.timeouts.response.into(),
             idle: spec.timeouts.idle.into(),
-            most_retries: spec.retries.most,
+            max_retries: spec.retries.most,
             budget: Budget::new(spec.retries.percent.0, spec.retries.least, now),
             health: spec.health.clone(),
             tls,
@@ -112,7 +112,7 @@ impl Pool {
         })
     }
 
-    /// How its servers stand.
+    /// The state of its servers.
     pub(crate) fn servers(&self, now: Instant) -> impl Iterator<Item = ServerView> {
         self.endpoints.iter().map(move |it| ServerView {
             pool: self.name.clone(),
@@ -120,13 +120,17 @@ impl Pool {
             in_flight: it.in_flight.load(Ordering::Relaxed) as u64,
             answered: it.answered.load(Ordering::Relaxed),
             failed: it.failed.load(Ordering::Relaxed),
-            left_alone: Duration::from_millis(it.health.ejected(now)),
+            ejected_for: Duration::from_millis(it.health.ejected(now)),
         })
     }
 
-    /// The server with the fewest requests in flight, of those that are healthy and not `tried`; if there are none, the one that
-    /// is left alone for the shortest time, tried or not.
-    pub(crate) fn pick(self: &Arc<Self>, tried: &[usize], counts: &Arc<Counts>) -> Option<Lease> {
+    /// Chooses the server with the fewest requests in flight among those that are neither `tried` nor ejected. If there is none,
+    /// an untried one comes before a tried one, then the one whose ejection ends first.
+    pub(crate) fn pick(
+        self: &Arc<Self>,
+        tried: &[usize],
+        counts: &Arc<GatewayCounts>,
+    ) -> Option<Lease> {
         let one = match &self.endpoints[..] {
             [] => return None,
             [only] => only,
@@ -150,11 +154,11 @@ impl Pool {
     }
 }
 
-/// A server that has something in flight until this is dropped.
+/// A request in flight at a server, until it is dropped.
 pub(crate) struct Lease {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) pool: Arc<Pool>,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
 }
 
 impl Lease {
@@ -172,7 +176,7 @@ impl Lease {
         }
     }
 
-    /// An answer broke off.
+    /// Counts a response that broke off.
     pub(crate) fn aborted(&self, why: &dyn fmt::Display) {
         self.counts.aborted.fetch_add(1, Ordering::Relaxed);
         let (pool, server) = (&self.pool.name, &self.endpoint.origin);

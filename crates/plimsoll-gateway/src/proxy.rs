@@ -1,4 +1,4 @@
-//! The service behind the limits: passes requests on to servers.
+//! The service behind the limits: forwards requests to servers.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use crate::connection::{Connection, Idle, SendError};
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::fault::Fault;
 use crate::headers::{self, Peer};
 use crate::outgoing::{Outgoing, Upgrade};
@@ -32,19 +32,19 @@ use crate::tokens::Tokens;
 use crate::tunnel;
 use crate::wire::Wire;
 
-/// Connections that turned out to be closed are replaced so often, for one request.
-const MOST_CLOSED: u32 = 8;
+/// The number of closed idle connections that one request replaces before it fails.
+const MAX_CLOSED: u32 = 8;
 
-/// Passes requests on to servers. A clone is the same.
+/// Forwards requests to servers. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Proxy(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) table: Arc<ArcSwap<Table>>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<GatewayCounts>,
     pub(crate) idle: Arc<Idle>,
-    /// Upgraded connections hold a clone of it.
+    /// Each upgraded connection owns a clone, so that the worker can wait for the last one.
     pub(crate) tunnels: mpsc::Sender<Infallible>,
 }
 
@@ -63,7 +63,7 @@ impl Service<Request<FromClient>> for Proxy {
     }
 }
 
-/// A request that is under way.
+/// A request in flight.
 struct Exchange {
     pool: Arc<Pool>,
     progress: Option<Arc<Progress>>,
@@ -71,7 +71,7 @@ struct Exchange {
     upgrade: Upgrade,
 }
 
-/// An answer whose head is there.
+/// A response whose head has arrived.
 struct Answer {
     response: Response<Incoming>,
     connection: Connection,
@@ -119,7 +119,7 @@ impl Shared {
             return Err(Fault::BodyTooLarge);
         }
         let (body, progress) = match outgoing.upgrade {
-            // What follows is another protocol.
+            // The body is the stream of another protocol.
             Upgrade::Connect => (RequestBody::Empty, None),
             _ => RequestBody::new(body, max_body, pool.idle, outgoing.expects),
         };
@@ -138,7 +138,7 @@ impl Shared {
         Ok(self.answered(answer, usage))
     }
 
-    /// Asks servers of the pool until one answers.
+    /// Sends the request to servers of the pool until one responds.
     async fn ask(
         &self,
         exchange: &Exchange,
@@ -148,9 +148,9 @@ impl Shared {
         let pool = &exchange.pool;
         pool.budget.request();
         let is_upgrade = exchange.upgrade != Upgrade::No;
-        // Once it is sent, only what changes nothing and can be told again is sent again.
+        // A request that was sent is retried only if its method is idempotent and it has no body.
         let again = exchange.progress.is_none()
-            && pool.most_retries > 0
+            && pool.max_retries > 0
             && outgoing.method().is_idempotent();
         let (mut next, mut tried) = (Some((outgoing, body)), Vec::new());
         let (mut closed, mut resent) = (0, false);
@@ -165,7 +165,7 @@ impl Shared {
             let dialled = match kept {
                 Some(connection) => Ok(connection),
                 None => {
-                    // Apart, since it is rare and large: what a request needs is moved with it.
+                    // Boxed, because it is rare and large, and the future of a request is moved.
                     let dialled = Box::pin(dial(&lease, is_upgrade)).await;
                     dialled.inspect(|it| self.idle.share(it, &lease))
                 }
@@ -173,7 +173,7 @@ impl Shared {
             let mut connection = match dialled {
                 Ok(connection) => connection,
                 Err(fault) => {
-                    // Nothing was sent, so it can be sent elsewhere whatever it is.
+                    // Nothing was sent, so every request can go to another server.
                     self.retry(&lease, fault, &mut tried)?;
                     next = Some((outgoing, body));
                     continue;
@@ -202,7 +202,7 @@ impl Shared {
                     });
                 }
                 Some(Err(SendError::NotSent(request)))
-                    if closed < MOST_CLOSED && connection.is_used =>
+                    if closed < MAX_CLOSED && connection.is_used =>
                 {
                     closed += 1;
                     next = Some(Outgoing::back(*request, exchange.upgrade));
@@ -210,7 +210,7 @@ impl Shared {
                 }
                 Some(Err(SendError::NotSent(_))) => Fault::BrokenAnswer,
                 Some(Err(SendError::Failed(error))) => {
-                    // Whose fault it is: a body that fails ends the exchange too.
+                    // A body that fails ends the exchange too: then it is the client's fault.
                     if let Some(fault) = exchange.progress.as_ref().and_then(|it| it.fault()) {
                         return Err(fault);
                     }
@@ -219,7 +219,7 @@ impl Shared {
                 }
                 None => Fault::SlowAnswer,
             };
-            // A kept connection may have been closed just when the request was sent: that says nothing of the server.
+            // The server may have closed an idle connection just when the request was sent. That is no failure of the server.
             if connection.is_used && failed == Fault::BrokenAnswer && spare.is_some() && !resent {
                 resent = true;
             } else if spare.is_some() && failed == Fault::BrokenAnswer {
@@ -231,11 +231,11 @@ impl Shared {
         }
     }
 
-    /// Notes that a server failed, and returns whether the request may go to another.
+    /// Counts a failure of a server. Returns the fault if the request may not be retried.
     fn retry(&self, lease: &Lease, fault: Fault, tried: &mut Vec<usize>) -> Result<(), Fault> {
         let (pool, so_far) = (&lease.pool, tried.len());
         tried.push(lease.endpoint.id);
-        let may = u32::try_from(so_far).is_ok_and(|so_far| so_far < pool.most_retries);
+        let may = u32::try_from(so_far).is_ok_and(|so_far| so_far < pool.max_retries);
         if !may || !pool.budget.retry(Instant::now()) {
             return Err(self.fail(lease, fault));
         }
@@ -250,7 +250,7 @@ impl Shared {
         fault
     }
 
-    /// The answer of a server, as a client gets it.
+    /// The response of a server, as the client gets it.
     fn answered(&self, answer: Answer, usage: Option<Usage>) -> Response<ResponseBody> {
         let Answer {
             response,
@@ -259,12 +259,12 @@ impl Shared {
         } = answer;
         let (mut parts, body) = response.into_parts();
         if parts.headers.contains_key(TRANSFER_ENCODING) {
-            // It says how long the answer is, and this does not (RFC 9112, 6.3).
+            // `Transfer-Encoding` determines the length, and overrides `Content-Length` (RFC 9112, 6.3).
             parts.headers.remove(CONTENT_LENGTH);
         }
         headers::strip(&mut parts.headers);
         headers::via(&mut parts.headers, parts.version);
-        // A request that the server refused has used nothing.
+        // A request that the server refused has no usage.
         let tokens = usage.filter(|_| parts.status.is_success());
         let tokens = tokens.and_then(|usage| Tokens::of(&parts.headers, usage));
         let body = ServerBody::new(body, connection, lease, Arc::clone(&self.idle), tokens);
@@ -274,7 +274,7 @@ impl Shared {
         response
     }
 
-    /// A server has agreed to another protocol.
+    /// Upgrades the connection after `101 Switching Protocols` of the server.
     fn switch(
         &self,
         exchange: &Exchange,
@@ -313,7 +313,7 @@ impl Shared {
 }
 
 impl Exchange {
-    /// Passes on what a server says before it answers.
+    /// Forwards interim responses of the server.
     fn listen(&self, request: &mut Request<RequestBody>) {
         let (wire, progress) = (self.wire.clone(), self.progress.clone());
         if wire.is_none() && progress.is_none() {
@@ -345,26 +345,26 @@ async fn dial(lease: &Lease, is_upgrade: bool) -> Result<Connection, Fault> {
     }
 }
 
-/// What is awaited, unless it takes longer than `longest` after the last part of the request was sent.
+/// Awaits a response. `None` if it takes longer than `longest` after the last part of the request was sent.
 async fn within<T>(
     awaited: impl Future<Output = T>,
     progress: Option<&Progress>,
     longest: Duration,
 ) -> Option<T> {
     let mut awaited = pin!(awaited);
-    let mut patience = pin!(sleep(longest));
+    let mut timer = pin!(sleep(longest));
     let mut seen = 0;
     loop {
         tokio::select! {
             biased;
             done = &mut awaited => return Some(done),
-            () = &mut patience => {
+            () = &mut timer => {
                 let progress = progress?;
                 let now = Instant::now();
                 let (frames, waits) = progress.state();
                 let end = match progress.ended() {
                     Some(ended) => ended + longest,
-                    // The client is waited for, which has its own limit; or the server has read on.
+                    // The client is awaited, which has a time-out of its own; or the server has read more of the request.
                     None if waits || frames != seen => now + longest,
                     None => return None,
                 };
@@ -372,7 +372,7 @@ async fn within<T>(
                     return None;
                 }
                 seen = frames;
-                patience.as_mut().reset(end);
+                timer.as_mut().reset(end);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a file that has changed comes to.
+//! Applies a changed file to limits and pools.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ pub(crate) struct Reload {
     pub(crate) limits: Limits,
     pub(crate) table: Arc<ArcSwap<Table>>,
     pub(crate) idle: Vec<Arc<Idle>>,
-    /// Whether the pools are those of the file.
+    /// Whether the pools come from the file.
     pub(crate) pools: bool,
 }
 
 impl Reload {
-    /// Puts a file in place. A bad one changes nothing.
+    /// Replaces limits and pools. An invalid configuration changes nothing.
     pub(crate) fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         let changes = self.limits.replace(config)?;
         let Some(spec) = config.gateway().filter(|_| self.pools) else {

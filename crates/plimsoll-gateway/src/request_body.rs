@@ -15,12 +15,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::fault::Fault;
-use crate::patience::Patience;
+use crate::idle_timeout::IdleTimeout;
 
-/// The body of a request as its limits pass it on.
+/// The body of a request as the limit layers forward it.
 pub(crate) type FromClient = Replayed<Incoming>;
 
-/// How long a server may think before it sends `100 Continue`. After that the body is sent all the same (RFC 9110, 10.1.1).
+/// The time-out for `100 Continue` of a server. After it the body is sent anyway (RFC 9110, 10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
 
 /// The body of a request on its way to a server.
@@ -32,10 +32,10 @@ pub(crate) enum RequestBody {
 pub(crate) struct ClientBody {
     body: FromClient,
     progress: Arc<Progress>,
-    patience: Patience,
-    /// How many bytes may still come.
+    timeout: IdleTimeout,
+    /// The number of bytes that may still arrive.
     left: u64,
-    /// Until the server wants it.
+    /// Set until the server wants the body.
     held: Option<Held>,
 }
 
@@ -43,21 +43,21 @@ struct Held {
     wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// How far a body has come, for the task that waits for the answer.
+/// The progress of a body, for the task that waits for the response.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     frames: AtomicU64,
-    /// Nothing has come from the client, though it was asked for.
+    /// The body was polled, and the client has sent nothing.
     waits_for_client: AtomicBool,
     ended: OnceLock<Instant>,
-    /// What went wrong, plus one.
+    /// The fault plus one; 0 if there is none.
     fault: AtomicU8,
-    /// The server wants the body.
+    /// Notified when the server wants the body.
     pub(crate) wanted: Notify,
 }
 
 impl Progress {
-    /// What went wrong with the body, if anything did.
+    /// The fault of the body, if it has one.
     pub(crate) fn fault(&self) -> Option<Fault> {
         let index = usize::from(self.fault.load(Ordering::Acquire)).checked_sub(1)?;
         Fault::ALL.get(index).copied()
@@ -68,19 +68,19 @@ impl Progress {
         BodyError(fault)
     }
 
-    /// When all of it was sent.
+    /// The time at which all of it was sent.
     pub(crate) fn ended(&self) -> Option<Instant> {
         self.ended.get().copied()
     }
 
-    /// How many parts were sent, and whether the client is waited for.
+    /// The number of frames that were sent, and whether the next one is awaited from the client.
     pub(crate) fn state(&self) -> (u64, bool) {
         let waits = self.waits_for_client.load(Ordering::Relaxed);
         (self.frames.load(Ordering::Relaxed), waits)
     }
 }
 
-/// What is wrong with the body of a request.
+/// The error of a request body.
 #[derive(Debug)]
 pub(crate) struct BodyError(Fault);
 
@@ -93,7 +93,7 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 impl RequestBody {
-    /// A body, of which at most `most` bytes are passed on. If `is_held`, none before the server wants it.
+    /// A body that forwards at most `most` bytes. With `is_held`, none before the server wants it.
     pub(crate) fn new(
         body: FromClient,
         most: u64,
@@ -116,7 +116,7 @@ impl RequestBody {
         let body = ClientBody {
             body,
             progress: Arc::clone(&progress),
-            patience: Patience::new(idle),
+            timeout: IdleTimeout::new(idle),
             left: most,
             held,
         };
@@ -165,11 +165,11 @@ impl ClientBody {
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             progress.waits_for_client.store(true, Ordering::Relaxed);
             return self
-                .patience
-                .poll_over(cx)
+                .timeout
+                .poll_elapsed(cx)
                 .map(|()| Some(Err(progress.fail(Fault::SlowBody))));
         };
-        self.patience.came();
+        self.timeout.reset();
         progress.waits_for_client.store(false, Ordering::Relaxed);
         progress.frames.fetch_add(1, Ordering::Relaxed);
         let end = || {

@@ -1,4 +1,4 @@
-//! The body of an answer on its way to a client.
+//! The body of a response on its way to a client.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::connection::{Connection, Idle};
-use crate::patience::Patience;
+use crate::idle_timeout::IdleTimeout;
 use crate::pool::Lease;
 use crate::tokens::Tokens;
 
-/// The body of an answer: of a server, or of the gateway itself.
+/// The body of a response of a server, or of the gateway itself.
 #[derive(Debug)]
 pub(crate) struct ResponseBody(Kind);
 
@@ -23,14 +23,14 @@ enum Kind {
     Server(Box<ServerBody>),
 }
 
-/// What a server sends, with all that is held for it.
+/// The body of a server's response, with its connection and its lease.
 pub(crate) struct ServerBody {
     pub(crate) body: Incoming,
     pub(crate) connection: Connection,
     pub(crate) lease: Lease,
     pub(crate) idle: Arc<Idle>,
     pub(crate) tokens: Option<Tokens>,
-    patience: Patience,
+    timeout: IdleTimeout,
 }
 
 impl ServerBody {
@@ -41,18 +41,18 @@ impl ServerBody {
         idle: Arc<Idle>,
         tokens: Option<Tokens>,
     ) -> Self {
-        let patience = Patience::new(lease.pool.idle);
+        let timeout = IdleTimeout::new(lease.pool.idle);
         Self {
             body,
             connection,
             lease,
             idle,
             tokens,
-            patience,
+            timeout,
         }
     }
 
-    /// All of it was read: the connection can be used again.
+    /// Ends the response after all of it was read: the connection can be used again.
     fn end(self) {
         if let Some(tokens) = self.tokens {
             tokens.end();
@@ -99,13 +99,13 @@ impl Body for ResponseBody {
         let frame = match Pin::new(&mut body.body).poll_frame(cx) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
-                ready!(body.patience.poll_over(cx));
+                ready!(body.timeout.poll_elapsed(cx));
                 body.lease.aborted(&AnswerError::Slow);
                 this.0 = Kind::Own(None);
                 return Poll::Ready(Some(Err(AnswerError::Slow)));
             }
         };
-        body.patience.came();
+        body.timeout.reset();
         match frame {
             None => {
                 this.end();
@@ -146,7 +146,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// Why an answer broke off.
+/// The error of a response that broke off.
 #[derive(Debug)]
 pub(crate) enum AnswerError {
     Slow,

@@ -1,17 +1,17 @@
-//! Looks at the heads of HTTP/1 requests for what hyper lets pass, and others read differently.
+//! Scans the heads of HTTP/1 requests for ambiguities that hyper accepts, and that servers may parse differently.
 
 use memchr::memchr;
 
 use crate::fault::Fault;
 
-/// A line that is longer is not looked at. hyper refuses such a head.
+/// The longest line that is scanned. hyper refuses a head with a longer one.
 const LONGEST: usize = 64 * 1024;
 
-/// Follows the bytes of a connection.
+/// A scanner of the bytes of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     state: State,
-    /// The start of a line whose end has not come.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     length: Option<u64>,
     has_length: bool,
@@ -24,30 +24,30 @@ enum State {
     #[default]
     Head,
     Body(u64),
-    /// Where the next head begins is not known here: a body in chunks, or a head that hyper will refuse.
+    /// The start of the next head is unknown: after a chunked body, or a head that hyper will refuse.
     Unknown,
-    /// Another protocol.
-    Through,
+    /// The connection does not speak HTTP/1.
+    Upgraded,
 }
 
 impl Scan {
-    /// Not HTTP/1 from now on.
-    pub(crate) fn through(&mut self) {
-        self.state = State::Through;
+    /// Stops scanning: the connection does not speak HTTP/1 from now on.
+    pub(crate) fn upgraded(&mut self) {
+        self.state = State::Upgraded;
     }
 
-    /// An answer was sent, so that what comes next is a head.
+    /// A response was sent, so the next bytes are a head.
     pub(crate) fn next(&mut self) {
         if self.state == State::Unknown {
             *self = Self::default();
         }
     }
 
-    /// More bytes have come.
+    /// Scans the next bytes.
     pub(crate) fn see(&mut self, mut data: &[u8]) -> Result<(), Fault> {
         while !data.is_empty() {
             match self.state {
-                State::Through | State::Unknown => return Ok(()),
+                State::Upgraded | State::Unknown => return Ok(()),
                 State::Body(left) => {
                     let part = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
                     data = &data[part..];
@@ -79,13 +79,13 @@ impl Scan {
         Ok(())
     }
 
-    /// A line with its end.
+    /// Scans a line, including its line end.
     fn line(&mut self, line: &[u8]) -> Result<(), Fault> {
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return Err(Fault::BareLineFeed);
         };
         if line.is_empty() {
-            // Empty lines may stand before a request.
+            // Empty lines may precede a request.
             if self.has_lines {
                 return self.head();
             }
@@ -94,7 +94,7 @@ impl Scan {
         if !self.has_lines {
             self.has_lines = true;
             if line == b"PRI * HTTP/2.0" {
-                self.state = State::Through;
+                self.state = State::Upgraded;
             }
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl Scan {
         Ok(())
     }
 
-    /// A head has ended.
+    /// Checks a complete head.
     fn head(&mut self) -> Result<(), Fault> {
         let (length, has_length, is_chunked) = (self.length, self.has_length, self.is_chunked);
         *self = Self::default();

@@ -1,4 +1,4 @@
-//! What a gateway is started with, and why it does not start.
+//! The settings of a gateway, and the errors of its start.
 
 use std::fmt;
 use std::io;
@@ -11,24 +11,36 @@ use plimsoll_config::{Config, ConfigError, Format};
 
 use crate::tls::TlsError;
 
-/// The limits and the gateway where no file says them.
+/// The configuration without a file.
 const DEFAULT: &str = include_str!("default.yaml");
 
-/// What a gateway is started with.
+/// The settings of a gateway. They come from the command line, or from the program that embeds it.
+///
+/// ```
+/// use plimsoll_config::gateway::Origin;
+/// use plimsoll_gateway::{Gateway, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.to = Some(Origin::parse("http://127.0.0.1:9000")?); // without a file: default limits
+/// settings.listen = Some("127.0.0.1:0".parse()?);
+/// let gateway = Gateway::start(&settings)?;
+/// assert_eq!(gateway.addresses().count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The file of limits and of the gateway; limits that are of use for most, unless set.
+    /// The file with limits and a `gateway` section. `None`: default limits, before the server in [`to`](Self::to).
     pub file: Option<PathBuf>,
-    /// The server behind it, where no file says so.
+    /// The upstream server, for a file without a `gateway` section or no file.
     pub to: Option<Origin>,
-    /// Where it listens, if not where the file says.
+    /// The address to listen on. `None`: those of the file.
     pub listen: Option<SocketAddr>,
-    /// The port for operators: the live page, health, metrics; none unless set.
+    /// The address of the admin port: live page, health, metrics. `None`: no admin port.
     pub admin: Option<SocketAddr>,
-    /// What operators must say to be answered. Needed where the admin port is not on a loopback address.
+    /// The bearer token of the admin port. Required if [`admin`](Self::admin) is not a loopback address.
     pub admin_token: Option<String>,
-    /// How long what is under way may take when the gateway stops: 10 seconds unless set.
+    /// The time that open requests have to end when the gateway stops. Default: 10 seconds.
     pub drain: Duration,
 }
 
@@ -46,7 +58,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The limits and the gateway that are asked for.
+    /// Reads the configuration, and finds the description of the gateway.
     pub(crate) fn read(&self) -> Result<(Config, GatewaySpec), StartError> {
         let with = |to: &Origin| {
             let text = DEFAULT.replace("URL", &to.to_string());
@@ -67,23 +79,23 @@ impl Settings {
     }
 }
 
-/// Why a gateway does not start.
+/// An error at the start of a gateway.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Something is wrong with the file.
+    /// The file has mistakes.
     Config(ConfigError),
-    /// Nothing says which servers are behind it.
+    /// Neither the file nor the settings name an upstream server.
     NoServer,
-    /// Both the file and the settings name the servers.
+    /// Both the file and the settings name upstream servers.
     TwoGateways,
-    /// A certificate cannot be used.
+    /// A certificate is invalid.
     Tls(TlsError),
-    /// The admin port would be open to others than this machine, and has no token.
+    /// The admin port is on an address that other machines can reach, and has no token.
     OpenAdmin(SocketAddr),
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     Listen(SocketAddr, io::Error),
-    /// The address for operators cannot be listened on.
+    /// The address of the admin port cannot be bound.
     ListenAdmin(SocketAddr, io::Error),
 }
 

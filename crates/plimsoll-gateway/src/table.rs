@@ -1,4 +1,4 @@
-//! What the section `gateway` of a file comes to.
+//! The pools of the `gateway` section of a file.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::pool::{Pool, ServerView};
 use crate::tls::TlsError;
 
-/// Pools by name, and what counts for all of them. It is replaced as a whole when the file changes.
+/// Pools by name, and settings for all of them. A reload of the file replaces the table.
 #[derive(Debug)]
 pub(crate) struct Table {
     pools: HashMap<String, Arc<Pool>>,
@@ -21,7 +21,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// What `config` says. Servers that `before` has too are kept with what is known of them.
+    /// The table of `config`. Servers that `before` also has keep their health and counters.
     pub(crate) fn new(
         spec: &GatewaySpec,
         config: &Config,
@@ -43,7 +43,7 @@ impl Table {
         })
     }
 
-    /// The pool of this name; the first one if there is no name.
+    /// The pool of this name; the first pool if there is no name.
     pub(crate) fn pool(&self, name: Option<&str>) -> Option<&Arc<Pool>> {
         match name {
             Some(name) => self.pools.get(name),
@@ -51,19 +51,19 @@ impl Table {
         }
     }
 
-    /// How all servers stand, pools by name.
+    /// The state of all servers, sorted by pool.
     pub(crate) fn servers(&self, now: Instant) -> Vec<ServerView> {
         let mut pools: Vec<&Arc<Pool>> = self.pools.values().collect();
         pools.sort_by(|a, b| a.name.cmp(&b.name));
         pools.iter().flat_map(|pool| pool.servers(now)).collect()
     }
 
-    /// Whether a peer is believed when it says for whom it forwards.
+    /// Whether a peer is a trusted proxy, whose `Forwarded` fields count.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(peer))
     }
 
-    /// Whether the server of this id is in one of the pools.
+    /// Whether one of the pools has the server with this id.
     pub(crate) fn knows(&self, id: usize) -> bool {
         let mut endpoints = self.pools.values().flat_map(|pool| &pool.endpoints);
         endpoints.any(|endpoint| endpoint.id == id)

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// What is wrong with a certificate, and in which file.
+/// An invalid certificate or key, with the name of its file.
 #[derive(Debug)]
 pub struct TlsError(String);
 
@@ -53,7 +53,7 @@ pub(crate) fn acceptor(spec: &TlsSpec) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Speaks TLS with servers.
+/// TLS to servers.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) usual: TlsConnector,
@@ -101,7 +101,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A name that cannot be one of a server.
+/// The error for a host that is no valid server name.
 pub(crate) fn bad_name(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,

@@ -1,4 +1,4 @@
-//! What an answer says that it used: `usage` of OpenAI-shaped answers, whole or streamed.
+//! Reads token usage from responses: `usage` in the format of `OpenAI`, in whole or streamed responses.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -6,20 +6,20 @@ use memchr::{memchr, memmem};
 use plimsoll_tower::Usage;
 use serde_json::Value;
 
-/// So many bytes of an answer, or of a line of a streamed one, are kept at most. Usage stands at the end.
+/// The largest number of bytes of a response, or of a line of a streamed one, that are stored. Usage is at the end.
 const KEPT: usize = 64 * 1024;
 
-/// Reads an answer as it passes.
+/// Reads the usage of a response while it passes.
 pub(crate) struct Tokens {
     usage: Usage,
     is_stream: bool,
-    /// The end of the answer so far, or of the line.
+    /// The last bytes of the response, or of the line.
     tail: Vec<u8>,
     told: Option<u64>,
 }
 
 impl Tokens {
-    /// Reads an answer with these header fields, if it is one that can say something. If not, its usage is unknown.
+    /// A reader for a response with these header fields. `None` if its format has no usage, which is then unknown.
     pub(crate) fn of(headers: &HeaderMap, usage: Usage) -> Option<Self> {
         let kind = headers
             .get(CONTENT_TYPE)
@@ -42,7 +42,7 @@ impl Tokens {
         })
     }
 
-    /// The next part of the answer.
+    /// Reads the next part of the response.
     pub(crate) fn see(&mut self, mut data: &[u8]) {
         while self.is_stream
             && let Some(end) = memchr(b'\n', data)
@@ -50,16 +50,16 @@ impl Tokens {
             self.keep(&data[..end]);
             data = &data[end + 1..];
             if self.tail.starts_with(b"data:") {
-                self.tell();
+                self.report();
             }
             self.tail.clear();
         }
         self.keep(data);
     }
 
-    /// All of it has been seen. Where it says nothing, what was taken beforehand counts.
+    /// Ends the response. If it has no usage, the cost that was charged before stays.
     pub(crate) fn end(mut self) {
-        self.tell();
+        self.report();
         match self.told {
             Some(_) => self.usage.finish(),
             None => self.usage.unknown(),
@@ -69,7 +69,7 @@ impl Tokens {
     fn keep(&mut self, data: &[u8]) {
         let data = &data[data.len().saturating_sub(KEPT)..];
         if self.tail.len() + data.len() > 2 * KEPT {
-            // Not at every part: what is kept is moved.
+            // Not at every part, because it moves the stored bytes.
             let start = self.tail.len().saturating_sub(KEPT);
             self.tail.drain(..start);
             if self.is_stream {
@@ -80,8 +80,8 @@ impl Tokens {
         self.tail.extend_from_slice(data);
     }
 
-    /// Adds what is said beyond what was said before: streams may say it again and again.
-    fn tell(&mut self) {
+    /// Adds the usage beyond that of earlier reports: streams may report the total repeatedly.
+    fn report(&mut self) {
         if let Some(total) = usage_in(&self.tail) {
             let before = self.told.unwrap_or(0);
             self.usage.add(total.saturating_sub(before));
@@ -105,7 +105,7 @@ fn usage_in(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// `total_tokens`, or what went in and what came out.
+/// `total_tokens`, or the sum of input and output tokens.
 fn total(usage: &Value) -> Option<u64> {
     let number = |names: [&str; 2]| names.into_iter().find_map(|name| usage.get(name)?.as_u64());
     let parts = || {

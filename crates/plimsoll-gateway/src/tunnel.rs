@@ -1,4 +1,4 @@
-//! Connections that speak another protocol: bytes are passed on as they are.
+//! Upgraded connections: bytes are copied in both directions.
 
 use std::io;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 
-/// Passes bytes on in a task of its own, which holds `held` until it ends.
+/// Copies bytes in a task of its own, which owns `held` until it ends.
 pub(crate) fn spawn(
     client: OnUpgrade,
     server: OnUpgrade,
     idle: Duration,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
     held: impl Send + 'static,
 ) {
     counts.tunnels.fetch_add(1, Ordering::Relaxed);
@@ -31,8 +31,8 @@ pub(crate) fn spawn(
     });
 }
 
-/// One upgraded connection.
-struct Gauge(Arc<Counts>);
+/// Counts one upgraded connection until it is dropped.
+struct Gauge(Arc<GatewayCounts>);
 
 impl Drop for Gauge {
     fn drop(&mut self) {
@@ -40,7 +40,7 @@ impl Drop for Gauge {
     }
 }
 
-/// Passes bytes on in both directions until both have ended, one has failed, or nothing was said for `idle`.
+/// Copies bytes in both directions until both have ended, one has failed, or none has sent anything for `idle`.
 async fn run(client: OnUpgrade, server: OnUpgrade, idle: Duration) -> io::Result<()> {
     let both = async { tokio::try_join!(client, server) };
     let both = tokio::time::timeout(idle, both).await;
@@ -68,7 +68,7 @@ async fn run(client: OnUpgrade, server: OnUpgrade, idle: Duration) -> io::Result
     }
 }
 
-/// Counts how often something is read.
+/// Counts reads.
 struct Watched<T> {
     io: T,
     seen: Arc<AtomicU64>,

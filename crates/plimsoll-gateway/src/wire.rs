@@ -1,9 +1,9 @@
 //! The connection of a client, between its socket and hyper.
 //!
-//! hyper answers a malformed head by itself, without a body; it cannot send an interim response (1xx) but `100 Continue`; and
-//! it takes line feeds without carriage returns and requests with two lengths. So what is read is [scanned](crate::scan), interim
-//! responses are written between those of hyper, and what hyper answers while no request is open is replaced by a problem
-//! document. With HTTP/2 and after an upgrade everything passes as it is.
+//! hyper answers a malformed head by itself, without a body. It cannot send an interim response (1xx) other than `100 Continue`.
+//! It accepts line feeds without carriage returns, and requests with two lengths. So this module [scans](crate::scan) the bytes
+//! that are read, writes interim responses between those of hyper, and replaces what hyper answers while no request is open by
+//! a problem document. With HTTP/2 and after an upgrade all bytes pass unchanged.
 
 use std::fmt::Write as _;
 use std::io::{self, IoSlice};
@@ -16,67 +16,67 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::fault::Fault;
-use crate::patience::Patience;
+use crate::idle_timeout::IdleTimeout;
 use crate::scan::Scan;
 
-/// What is known of the connection of a client, for the service of its requests.
+/// The state of a client connection that its socket and the service of its requests share.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     phase: AtomicU8,
-    /// Whether there is something in `between`.
+    /// Whether `interim` is not empty.
     has_more: AtomicBool,
-    between: Mutex<Between>,
+    interim: Mutex<Interim>,
 }
 
-/// What is to be written before anything else.
+/// Interim responses that are written before anything else.
 #[derive(Debug, Default)]
-struct Between {
+struct Interim {
     text: Vec<u8>,
     /// The task that writes it.
     waker: Option<Waker>,
 }
 
-/// So many bytes of interim responses wait for a client that does not read them.
-const MOST_BETWEEN: usize = 64 * 1024;
+/// The largest number of bytes of interim responses that wait for a client that does not read them.
+const MAX_INTERIM: usize = 64 * 1024;
 
-/// No request is open, and all that was answered is sent.
+/// No request is open, and all responses are sent.
 const IDLE: u8 = 0;
 /// A request is open.
 const BUSY: u8 = 1;
-/// A request was answered, and its answer is being sent.
+/// The response of a request is complete, and being sent.
 const ENDING: u8 = 2;
-/// Another protocol is spoken.
-const THROUGH: u8 = 3;
+/// The connection was upgraded to another protocol.
+const UPGRADED: u8 = 3;
 
 impl Wire {
     fn phase(&self) -> u8 {
         self.phase.load(Ordering::Acquire)
     }
 
-    /// A request is open.
+    /// Starts a request.
     pub(crate) fn begin(&self) {
         self.phase.store(BUSY, Ordering::Release);
     }
 
-    /// The body of its answer has ended.
+    /// Ends the body of a response.
     pub(crate) fn end(&self) {
         if self.phase() == BUSY {
             self.phase.store(ENDING, Ordering::Release);
         }
     }
 
-    /// Its answer was that another protocol is spoken.
-    pub(crate) fn through(&self) {
-        self.phase.store(THROUGH, Ordering::Release);
+    /// The response was `101 Switching Protocols`.
+    pub(crate) fn upgraded(&self) {
+        self.phase.store(UPGRADED, Ordering::Release);
     }
 
-    fn between(&self) -> MutexGuard<'_, Between> {
-        self.between.lock().unwrap_or_else(PoisonError::into_inner)
+    fn interim(&self) -> MutexGuard<'_, Interim> {
+        self.interim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes an interim response on.
+    /// Forwards an interim response.
     pub(crate) fn inform(&self, status: StatusCode, headers: &HeaderMap) {
         if self.phase() != BUSY {
             return;
@@ -101,15 +101,15 @@ impl Wire {
     }
 
     fn write(&self, text: &[u8]) {
-        let mut between = self.between();
-        // A server that never answers is not listened to for ever.
-        if between.text.len() > MOST_BETWEEN {
+        let mut interim = self.interim();
+        // A server may send interim responses without end.
+        if interim.text.len() > MAX_INTERIM {
             return;
         }
-        between.text.extend_from_slice(text);
+        interim.text.extend_from_slice(text);
         self.has_more.store(true, Ordering::Release);
-        let waker = between.waker.take();
-        drop(between);
+        let waker = interim.waker.take();
+        drop(interim);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -121,50 +121,50 @@ pub(crate) struct ClientIo<T> {
     io: T,
     wire: Arc<Wire>,
     scan: Scan,
-    counts: Arc<Counts>,
-    /// How long a client may read nothing of what is sent.
-    patience: Patience,
-    /// What is wrong with what was read, once that is so.
+    counts: Arc<GatewayCounts>,
+    /// The time-out for a client that reads nothing of a response.
+    timeout: IdleTimeout,
+    /// The fault of the bytes that were read, if there is one.
     fault: Option<Fault>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> ClientIo<T> {
-    pub(crate) fn new(io: T, wire: Arc<Wire>, counts: Arc<Counts>, stall: Duration) -> Self {
+    pub(crate) fn new(io: T, wire: Arc<Wire>, counts: Arc<GatewayCounts>, stall: Duration) -> Self {
         Self {
             io,
             wire,
             scan: Scan::default(),
             counts,
-            patience: Patience::new(stall),
+            timeout: IdleTimeout::new(stall),
             fault: None,
         }
     }
 
-    /// Writes what is to be written before anything else.
-    fn poll_between(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes pending interim responses.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.wire.has_more.load(Ordering::Acquire) {
             return Poll::Ready(Ok(()));
         }
-        let mut between = self.wire.between();
-        while !between.text.is_empty() {
-            let written = ready!(Pin::new(&mut self.io).poll_write(cx, &between.text))?;
+        let mut interim = self.wire.interim();
+        while !interim.text.is_empty() {
+            let written = ready!(Pin::new(&mut self.io).poll_write(cx, &interim.text))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            between.text.drain(..written);
+            interim.text.drain(..written);
         }
         self.wire.has_more.store(false, Ordering::Release);
         Poll::Ready(Ok(()))
     }
 
-    /// Answers a head that is malformed, and says so once.
+    /// Counts, logs and answers a malformed head.
     fn refuse(&self, fault: Fault) {
         self.counts.note(fault);
         tracing::warn!(fault = fault.word(), "a malformed request");
         self.wire.write(fault.on_the_wire().as_bytes());
     }
 
-    /// hyper's own answer, while no request is open, as a problem.
+    /// Replaces hyper's own response, while no request is open, by a problem document. Returns whether it did.
     fn replaces(&self, text: &[u8]) -> bool {
         if self.wire.phase() != IDLE {
             return false;
@@ -181,17 +181,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> ClientIo<T> {
         true
     }
 
-    /// What a write came to, if it does not take too long.
+    /// The result of a write, or an error if the client has read nothing for too long.
     fn watch<W>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<W>>,
     ) -> Poll<io::Result<W>> {
         if written.is_ready() {
-            self.patience.came();
+            self.timeout.reset();
             return written;
         }
-        ready!(self.patience.poll_over(cx));
+        ready!(self.timeout.poll_elapsed(cx));
         tracing::debug!("a client does not read what it is sent");
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -205,7 +205,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for ClientIo<T> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if let Some(fault) = this.fault {
-            ready!(this.poll_between(cx))?;
+            ready!(this.poll_interim(cx))?;
             ready!(Pin::new(&mut this.io).poll_flush(cx))?;
             return Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -215,24 +215,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for ClientIo<T> {
         let before = buf.filled().len();
         let Poll::Ready(read) = Pin::new(&mut this.io).poll_read(cx, buf) else {
             if this.wire.phase() == BUSY {
-                let mut between = this.wire.between();
-                let known = between.waker.as_ref();
+                let mut interim = this.wire.interim();
+                let known = interim.waker.as_ref();
                 if !known.is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    between.waker = Some(cx.waker().clone());
+                    interim.waker = Some(cx.waker().clone());
                 }
             }
             return Poll::Pending;
         };
         read?;
         match this.wire.phase() {
-            THROUGH => this.scan.through(),
+            UPGRADED => this.scan.upgraded(),
             IDLE => this.scan.next(),
             _ => {}
         }
         let Err(fault) = this.scan.see(&buf.filled()[before..]) else {
             return Poll::Ready(Ok(()));
         };
-        // hyper sees nothing of it. While a request is open nothing can be said: the connection ends.
+        // hyper does not get these bytes. While a request is open no response can be written: the connection ends.
         buf.set_filled(before);
         this.fault = Some(fault);
         if this.wire.phase() == IDLE {
@@ -255,7 +255,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
         if this.replaces(buf) {
             return Poll::Ready(Ok(buf.len()));
         }
-        let written = match this.poll_between(cx)? {
+        let written = match this.poll_interim(cx)? {
             Poll::Ready(()) => Pin::new(&mut this.io).poll_write(cx, buf),
             Poll::Pending => Poll::Pending,
         };
@@ -271,7 +271,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
         if bufs.first().is_some_and(|first| this.replaces(first)) {
             return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
         }
-        let written = match this.poll_between(cx)? {
+        let written = match this.poll_interim(cx)? {
             Poll::Ready(()) => Pin::new(&mut this.io).poll_write_vectored(cx, bufs),
             Poll::Pending => Poll::Pending,
         };
@@ -284,11 +284,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let flushed = match this.poll_between(cx)? {
+        let flushed = match this.poll_interim(cx)? {
             Poll::Ready(()) => Pin::new(&mut this.io).poll_flush(cx),
             Poll::Pending => Poll::Pending,
         };
-        // hyper flushes when it has written all it has.
+        // hyper flushes after it has written everything.
         if matches!(flushed, Poll::Ready(Ok(()))) && this.wire.phase() == ENDING {
             this.wire.phase.store(IDLE, Ordering::Release);
             this.scan.next();
@@ -298,7 +298,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientIo<T> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_between(cx))?;
+        ready!(this.poll_interim(cx))?;
         Pin::new(&mut this.io).poll_shutdown(cx)
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that serves connections, with everything it needs for itself.
+//! A worker: a thread with a runtime of its own that accepts and serves connections.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,19 +15,19 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::accept::Accept;
 use crate::connection::Idle;
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::proxy::{Proxy, Shared};
 use crate::table::Table;
 
-/// How many connections there are at most.
+/// The largest number of client connections.
 const CONNECTIONS: usize = 20_000;
-/// Less than most time-outs.
+/// The interval of the timer in [`Worker::run`]. Shorter than most time-outs.
 const OFTEN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Worker {
     pub(crate) limits: Limits,
     pub(crate) table: Arc<ArcSwap<Table>>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<GatewayCounts>,
     pub(crate) idle: Arc<Idle>,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) listeners: Vec<TcpListener>,
@@ -36,7 +36,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread. What is returned is ready when it has ended.
+    /// Starts the thread. The returned receiver is ready when it has ended.
     pub(crate) fn spawn(self, number: usize) -> io::Result<oneshot::Receiver<Infallible>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -47,7 +47,7 @@ impl Worker {
             if let Err(error) = runtime.block_on(self.run()) {
                 tracing::error!(%error, "a worker cannot listen");
             }
-            // What is left is dropped, with everything that it holds.
+            // Drops the remaining tasks, which return their permits.
             drop(runtime);
             drop(end);
         })?;
@@ -63,8 +63,8 @@ impl Worker {
             idle: self.idle,
             tunnels,
         }));
-        // tokio wakes its own thread, by writing to a file, whenever a timer is set that ends before all others, as those of most
-        // requests do. Where one ends soon there are none such.
+        // tokio wakes its own thread, by writing to a descriptor, whenever a timer is set that ends before all others, as the
+        // timers of most requests do. A timer that always ends soon avoids that.
         let mut often = tokio::time::interval(OFTEN);
         tokio::spawn(async move {
             loop {
@@ -89,7 +89,7 @@ impl Worker {
         };
         let drained = async {
             graceful.shutdown().await;
-            // Until the last upgraded connection is closed, of which no message is sent.
+            // No message is ever sent: it ends when the last upgraded connection drops its sender.
             let _ = all_closed.recv().await;
         };
         if tokio::time::timeout(self.drain, drained).await.is_err() {

@@ -8,7 +8,7 @@ use crate::basic::Basic;
 use crate::rate::Rate;
 use crate::resource::Resource;
 
-/// The kind of a limiter, where it is known only at run time.
+/// The kind of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LimiterKind {
     /// Yes or no, without a weight.
@@ -20,7 +20,7 @@ pub enum LimiterKind {
 }
 
 impl LimiterKind {
-    /// The word used in configuration.
+    /// The name of the kind in configuration files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl fmt::Display for LimiterKind {
     }
 }
 
-/// A limiter of one of the three kinds, known only at run time: one from a file.
+/// A limiter whose kind is known only at run time, such as one from a file.
 ///
 /// It dereferences to the [`Limiter`], converts into a [`Resource`], and fallibly into a [`Rate`]. Clones share the limiter.
 ///
@@ -71,7 +71,7 @@ impl AnyLimiter {
         }
     }
 
-    /// The limiter, whatever its kind.
+    /// The limiter as a trait object.
     #[must_use]
     pub const fn shared(&self) -> &Arc<dyn Limiter> {
         match self {
@@ -133,7 +133,7 @@ impl From<All> for AnyLimiter {
     }
 }
 
-/// Every kind but a resource.
+/// Fails for a resource, because a rate cannot hold permits.
 impl TryFrom<AnyLimiter> for Rate {
     type Error = InvalidLimit;
 
@@ -152,7 +152,7 @@ impl TryFrom<AnyLimiter> for Rate {
     }
 }
 
-/// Every kind: a place that holds permits can use all of them.
+/// Never fails: code that holds permits can use every kind.
 impl From<AnyLimiter> for Resource {
     fn from(any: AnyLimiter) -> Self {
         match any {

@@ -7,11 +7,11 @@ use plimsoll::{
     Reservation, Shareable, Snapshot, Source,
 };
 
-/// Tells whether anything new may start: because of memory, processor time, or a switch that an operator has set.
+/// Whether new work may start, by memory, processor time or a switch of an operator.
 ///
 /// Implemented for closures.
 pub trait Saturation: Send + Sync {
-    /// Whether anything new may start. Called for every request, so it should be cheap.
+    /// Checks whether new work may start. Called for every request, so it should be cheap.
     ///
     /// # Errors
     ///
@@ -25,7 +25,7 @@ impl<F: Fn() -> Result<(), Denied> + Send + Sync> Saturation for F {
     }
 }
 
-/// A limiter that admits or refuses, whatever the cost. Clones share it.
+/// A limiter that admits or refuses regardless of the cost. Clones share it.
 ///
 /// ```
 /// use plimsoll_kinds::Basic;
@@ -63,8 +63,8 @@ impl Basic {
         })
     }
 
-    /// Any limiter whose answer does not depend on the cost, such as one of memory: with its name, its queue if it has one,
-    /// and its end.
+    /// Wraps a limiter whose answer does not depend on the cost, such as a memory limit. Its name, its queue and
+    /// [`close`](Self::close) are those of the limiter.
     ///
     /// ```
     /// use plimsoll::{Gate, Limiter, Queue, TokenBucket};
@@ -93,7 +93,7 @@ impl Basic {
         Self { limiter }
     }
 
-    /// Whether anything new may start.
+    /// Checks whether new work may start.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl fmt::Debug for Basic {
     }
 }
 
-/// A limiter that knows only whether it is saturated: every cost is granted, or none is.
+/// A limiter by saturation: every cost is granted, or none is.
 struct SaturationLimiter<S> {
     me: Weak<Self>,
     name: Option<Box<str>>,

@@ -9,7 +9,7 @@ use crate::basic::Basic;
 use crate::demands::Demands;
 use crate::provider::Provider;
 
-/// `Ok` is a success. An error says nothing about the load: the caller may have caused it.
+/// `Ok` is a success. An error is ignored, because the caller may have caused it.
 fn of_result<T, E>(result: &Result<T, E>) -> Outcome {
     if result.is_ok() {
         Outcome::Success
@@ -23,7 +23,7 @@ fn flat<T, E: From<Denied>>(result: Result<Result<T, E>, Denied>) -> Result<T, E
     result.unwrap_or_else(|denied| Err(denied.into()))
 }
 
-/// Runs calls under the permit of a limiter, whatever its kind.
+/// Runs calls under the permit of a limiter of any kind.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Denied, Gate, TokenBucket};
@@ -124,7 +124,7 @@ impl Basic {
     }
 }
 
-/// The same for several weights at once; see [`LimitCall`].
+/// Calls under permits of several weights at once; see [`LimitCall`].
 impl Provider {
     /// Runs `call` under permits for all weights, blocking the thread while it waits for them.
     ///
@@ -186,7 +186,7 @@ impl Provider {
         outcome: impl FnOnce(&T) -> Outcome,
         call: impl FnOnce() -> T,
     ) -> Result<T, Denied> {
-        // Filled in place: moving it costs more than asking a limiter.
+        // Filled in place, because moving it costs more than a decision.
         let mut permits = Permits::new();
         self.acquire_into(demands, &mut permits)?;
         let result = call();

@@ -4,9 +4,9 @@ use plimsoll::{Demand, Moment, Priority};
 
 use crate::weight::Weight;
 
-/// What is asked of a [`Provider`](crate::Provider): a cost for each weight, a priority, and how long to wait.
+/// A demand to a [`Provider`](crate::Provider): a cost for each weight, a priority, and a time-out.
 ///
-/// Made from a list of costs, for which it waits as long as necessary unless a timeout is set:
+/// A list of costs converts into demands without a time-out:
 ///
 /// ```
 /// use plimsoll::Priority;
@@ -42,14 +42,13 @@ impl<'a> Demands<'a> {
         self
     }
 
-    /// Waits at most this long, for all weights together. A demand known to wait longer is refused at once.
+    /// Waits at most this long, for all weights together. If the wait is known to be longer, the demand is refused at once.
     pub const fn within(mut self, timeout: Duration) -> Self {
         self.like = self.like.within(timeout);
         self
     }
 
-    /// Waits until this moment at the latest, on the clock of the first limiter that is asked. On the clocks of the others
-    /// it is as long.
+    /// Waits until this moment at the latest, on the clock of the first limiter. Limiters with other clocks wait as long as that.
     pub const fn until(mut self, deadline: Moment) -> Self {
         self.like = self.like.until(deadline);
         self

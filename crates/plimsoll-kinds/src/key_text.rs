@@ -2,13 +2,13 @@
 
 use std::fmt::{Display, Write};
 
-/// Keys of up to so many bytes are written without an allocation.
+/// Keys of up to this many bytes are written without an allocation.
 const SHORT: usize = 96;
 
 /// Calls `with` with the text of a key.
 pub(crate) fn with_text<T>(key: &(impl Display + ?Sized), with: impl FnOnce(&str) -> T) -> T {
     let mut text = Text::default();
-    // A key that fails to write itself is what it has written.
+    // If the `Display` of a key fails, the key is what it has written so far.
     let _ = write!(text, "{key}");
     with(text.as_str())
 }

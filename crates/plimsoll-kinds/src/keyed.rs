@@ -11,11 +11,11 @@ use plimsoll::{
 use crate::any::LimiterKind;
 use crate::key_text::with_text;
 
-/// A limit with a state for each key, of a rule known only at run time: what [`AnyLimiter`](crate::AnyLimiter) is for limits
-/// without keys. Clones share the limit.
+/// A limit with keys whose rule is known only at run time, as [`AnyLimiter`](crate::AnyLimiter) is for limits without keys.
+/// Clones share the limit.
 ///
-/// Keys are text: names, numbers, [addresses](plimsoll::Address), whatever can be displayed. Two keys that are written the
-/// same share a state.
+/// Keys are text: names, numbers, [addresses](plimsoll::Address), everything that implements `Display`. Keys with the same text
+/// share a state.
 ///
 /// ```
 /// use plimsoll::{Address, Keyed, PerKey, TokenBucket};
@@ -29,27 +29,28 @@ use crate::key_text::with_text;
 /// assert!(per_client.try_acquire("192.0.2.2", 1).is_ok());
 /// ```
 ///
-/// # Of a file
+/// # From a file
 ///
-/// A limiter with `keyed: true` follows its name through every change of the file, whatever stands behind it then. If that
-/// has no keys any more, all keys share it.
+/// A limiter with `keyed: true` follows its name through every reload of the file. If the limiter of that name has no keys any
+/// more, all keys share it.
 ///
-/// One with a `store` is decided by the store, so it is asked with [`acquire`](Self::acquire), on tokio. The other methods
-/// answer at once, and know only what is known in this process: what was borrowed, and what is answered while there is no
-/// store. Of everything else they say [`Unavailable`](plimsoll::Reason::Unavailable).
+/// A limiter with a `store` is decided by the store: use [`acquire`](Self::acquire), on tokio. The other methods answer at
+/// once, from what this process knows: borrowed permits, and the answer during an outage. Otherwise they refuse with
+/// [`Unavailable`](plimsoll::Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter(Arc<dyn TextKeys>);
 
-/// A limit per key of text, to make a [`KeyedLimiter`] of: a [`Keyed`] of `String`, or of another type that is borrowed as `str`.
+/// A limit with text keys, from which a [`KeyedLimiter`] is made: a [`Keyed`] of `String`, or of another type that implements
+/// `Borrow<str>`.
 pub trait TextKeys: PerKey<str> {
-    /// What [`try_acquire`](PerKey::try_acquire) would answer. Takes nothing and leaves no key behind.
+    /// The answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal.
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
 
-    /// [`estimate`](Self::estimate), after so much more has been charged.
+    /// [`estimate`](Self::estimate), as if `charged` had been charged before.
     #[doc(hidden)]
     fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
         self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
@@ -61,7 +62,7 @@ pub trait TextKeys: PerKey<str> {
     /// One key; `None` if it is not known, and so as good as new.
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
 
-    /// How many keys are known; `None` where a store knows.
+    /// The number of keys in memory. `None` if they are in a store.
     fn key_count(&self) -> Option<usize> {
         None
     }
@@ -118,12 +119,12 @@ impl<R: Rule + Clone> From<Keyed<String, R>> for KeyedLimiter {
 }
 
 impl KeyedLimiter {
-    /// One of these keys.
+    /// A limiter of these keys.
     pub fn new(keys: impl TextKeys + 'static) -> Self {
         Self(Arc::new(keys))
     }
 
-    /// The keys, whatever their rule.
+    /// The limit as a trait object.
     #[must_use]
     pub const fn shared(&self) -> &Arc<dyn TextKeys> {
         &self.0
@@ -151,22 +152,22 @@ impl KeyedLimiter {
         self.0.acquire_owned(key, demand.into()).await
     }
 
-    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and leaves no key behind.
+    /// The answer that [`try_acquire`](Self::try_acquire) would give. Takes nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal.
     pub fn estimate(&self, key: &str, demand: impl Into<Demand>) -> Result<(), Denied> {
         self.0.estimate(key, demand.into())
     }
 
-    /// All keys together. Of what is kept in a store: the limit of a key, and what this process granted and refused.
+    /// The sum over all keys. For a limit in a store: the limit of one key, and the grants and refusals of this process.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.0.snapshot()
     }
 
-    /// One key; `None` if it is not known, and so as good as new. What is kept in a store is not known here.
+    /// The snapshot of one key. `None` if it has no state in memory.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.0.snapshot_of(key)

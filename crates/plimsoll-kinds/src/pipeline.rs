@@ -1,4 +1,4 @@
-//! Limiting a consumer: a stage of a pipeline that takes batches.
+//! Limits a consumer: a stage of a pipeline that takes batches.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::weight::Weight;
 #[must_use = "a consumer does nothing until it is given something"]
 pub struct LimitedConsumer<M, C> {
     provider: Provider,
-    /// Those that are limited: others are not measured.
+    /// The weights that are limited. Others are not measured.
     weights: Arc<[Weight]>,
     within: Option<Duration>,
     measure: M,
@@ -29,7 +29,7 @@ pub struct LimitedConsumer<M, C> {
 }
 
 impl Provider {
-    /// Limits a consumer in one line: `measure` says what a batch weighs, by each of `weights` that is limited here.
+    /// Puts `consume` behind the limiters. `measure` returns the cost of a batch for each of `weights` that is limited here.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Denied, Gate, TokenBucket};
@@ -76,13 +76,13 @@ impl Provider {
 }
 
 impl<M, C> LimitedConsumer<M, C> {
-    /// Waits at most this long for the permits of a batch. Without it a batch waits as long as the queues let it.
+    /// Waits at most this long for the permits of a batch. Without it, only the time-outs of queues bound the wait.
     pub fn within(mut self, timeout: Duration) -> Self {
         self.within = Some(timeout);
         self
     }
 
-    /// Whether a batch may come at all: for callers that do not fetch or decode what would be refused.
+    /// Checks saturation before a batch is fetched or decoded.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl<M, C> LimitedConsumer<M, C> {
             .limit_call(self.demands(&costs), || (self.consumer)(batch))
     }
 
-    /// [`consume`](Self::consume) for what is to be decoded first: it is not, if a limiter is saturated.
+    /// [`consume`](Self::consume) for a batch that has to be decoded. If a limiter is saturated, nothing is decoded.
     ///
     /// ```
     /// # use plimsoll::{Denied, Reason};

@@ -12,9 +12,9 @@ use crate::weight::Weight;
 
 /// A source of limiters by weight: a file, a registry, a service.
 ///
-/// [`Provider::of`] asks it once, when the program starts. The limiters of one source are all rates or all resources, beside
-/// basic ones: whoever uses them has to know whether permits are to be held. Two sources of different kinds are combined by
-/// [`Provider::all`].
+/// [`Provider::of`] asks it once, when the program starts. The limiters of one source are all rates or all resources, besides
+/// basic ones, because the code that uses them has to know whether it holds permits. [`Provider::all`] combines sources of
+/// different kinds.
 pub trait Provides {
     /// The limiter of a weight; `None` if the weight is not limited.
     ///

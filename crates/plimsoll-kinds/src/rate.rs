@@ -29,7 +29,7 @@ impl Replenishes for TokenBucket {}
 
 /// A limiter whose permits return nothing, so that it does not matter when they are dropped.
 ///
-/// Every gate whose rule [`Replenishes`] is one. Implement it for your own limiters of which the same is true.
+/// Implemented for every gate whose rule [`Replenishes`]. Implement it for your own limiters if time replenishes them too.
 #[diagnostic::on_unimplemented(
     message = "the permits of `{Self}` must be held until the work is done",
     label = "not a rate",

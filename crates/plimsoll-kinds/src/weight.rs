@@ -59,8 +59,7 @@ impl Weight {
     /// The weights that middleware measures by itself, early: requests, and bytes on the network.
     pub const MIDDLEWARE: [Self; 2] = [Self::REQUEST_COUNT, Self::NETWORK_BYTES];
 
-    /// The weights that are left to what stands behind middleware, which knows the decoded request: its items, and the
-    /// memory it takes.
+    /// The weights that are measured behind the middleware, where the decoded request is known: its items and its memory.
     pub const NOT_MIDDLEWARE: [Self; 2] = [Self::REQUEST_ITEMS, Self::MEMORY_SIZE];
 
     /// The weight of this name: a well-known one, or one of your own.

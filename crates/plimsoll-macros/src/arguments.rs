@@ -6,7 +6,7 @@ use syn::{Error, Expr, Ident, Lit, LitStr, Result, Token};
 
 use crate::quota::Quota;
 
-/// What `#[limit(..)]` says.
+/// The parsed arguments of `#[limit(..)]`.
 pub(crate) struct Limit {
     pub(crate) by: By,
     pub(crate) key: Option<Expr>,
@@ -16,17 +16,17 @@ pub(crate) struct Limit {
     pub(crate) priority: Option<Priority>,
 }
 
-/// What limits a handler.
+/// The limit of a handler.
 pub(crate) enum By {
     /// A tier for each address.
     Policy { rps: f64, burst: f64 },
     /// An exact rate.
     Rate { quota: Quota, burst: Option<u64> },
-    /// So many in each window.
+    /// A fixed window.
     Window(Quota),
-    /// So many at the same time.
+    /// A concurrency limit.
     Concurrency(u64),
-    /// A limiter that is there already.
+    /// An existing limiter.
     Limiter(Box<Expr>),
 }
 
@@ -43,10 +43,10 @@ const ONE_OF: &str = "expected one of `rps = 5`, `rate = \"100/s\"`, `window = \
 const KNOWN: &str = "expected `rps`, `rate`, `window`, `concurrency` or `limiter`, and with it `burst`, `key`, \
                      `cost`, `queue`, `name` or `priority`";
 
-/// The arguments as they were written, before it is known whether they go together.
+/// The arguments as written, before they are checked against each other.
 #[derive(Default)]
 struct Given {
-    /// In the order in which they stand.
+    /// In the order in which they are written.
     words: Vec<Ident>,
     by: Option<(Ident, By)>,
     burst: Option<(Span, f64)>,
@@ -145,7 +145,7 @@ impl Given {
         Ok(())
     }
 
-    /// What goes together.
+    /// Checks that the arguments go together.
     fn checked(self) -> Result<Limit> {
         let Some((word, mut by)) = self.by else {
             let message = format!("what limits it is missing: {ONE_OF}");
@@ -227,7 +227,7 @@ fn literal(word: &str, input: ParseStream<'_>) -> Result<LitStr> {
     input.parse().map_err(wrong)
 }
 
-/// A number that is written out. At or below zero it means what a policy makes of it.
+/// A numeric literal. A value of 0 or below has the meaning that it has in a policy.
 fn number(word: &str, input: ParseStream<'_>) -> Result<f64> {
     let wrong = |span| {
         Error::new(

@@ -1,4 +1,4 @@
-//! What the attributes make of a function.
+//! Expands the attributes of a function.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -8,7 +8,7 @@ use syn::{Attribute, Error, FnArg, ItemFn, Lit, Result, Type};
 
 use crate::arguments::{By, Limit, Priority};
 
-/// What is declared for a handler.
+/// The declaration for a handler.
 #[derive(Default)]
 pub(crate) struct Declared {
     pub(crate) limits: Vec<Limit>,
@@ -27,7 +27,7 @@ impl Declared {
         self.limits.push(limit);
     }
 
-    /// Takes further attributes of ours off the function: one expansion stands for all of them.
+    /// Removes our other attributes from the function, because one expansion handles all of them.
     fn gather(&mut self, attributes: &mut Vec<Attribute>) -> Result<()> {
         for attribute in std::mem::take(attributes) {
             let last = attribute.path().segments.last();
@@ -66,7 +66,7 @@ pub(crate) fn expand(
     let arguments = arguments(attribute, &handler)?;
 
     let name = handler.sig.ident.clone();
-    // What the function is called with, and what axum calls that.
+    // The arguments of the function, and their axum extractors.
     let (markers, called_with) = match arguments.split_last() {
         None => (quote!(), quote!(((),))),
         Some(_) => (quote!(__M: 'static,), quote!((__M, #(#arguments,)*))),
@@ -172,11 +172,11 @@ fn arguments<'f>(attribute: &str, handler: &'f ItemFn) -> Result<Vec<&'f Type>> 
         .collect()
 }
 
-/// How the function is called.
+/// The call of the function.
 fn call(declared: &Declared, handler: &ItemFn, called_with: &TokenStream) -> TokenStream {
     let function = &handler.sig.ident;
     let name = function.unraw().to_string();
-    // Mistakes of the function are then pointed at where its name is.
+    // With the span of its name, so that errors point there.
     let function = quote_spanned!(function.span()=> #function);
     match &declared.limits[..] {
         [] => quote! {

@@ -31,30 +31,30 @@ use crate::expand::{Declared, expand};
 /// let app = Router::new().route("/search", get(search));
 /// ```
 ///
-/// One of these says what limits it:
+/// One of these arguments is the limit:
 ///
 /// | argument | |
 /// |---|---|
 /// | `rps = 5` | requests per second from each address, rounded up to 1, 2, 4, … 128; 0 or less is unlimited. `burst` is rounded up to 1, 2, 4, … 64; 0 or less refuses everything. Default: 1 |
-/// | `rate = "100/s"` | an exact rate, refilled evenly. `burst` is what may come at once. Default: as much as the rate says |
-/// | `window = "1000/h"` | so many in each window of time, one after the other |
-/// | `concurrency = 10` | so many at the same time, until their answers have been sent |
+/// | `rate = "100/s"` | an exact rate, refilled evenly. `burst` is the most that is granted at once. Default: the amount of the rate |
+/// | `window = "1000/h"` | an amount in each fixed window of time |
+/// | `concurrency = 10` | a number of requests in flight, until their responses have been sent |
 /// | `limiter = SLOTS.clone()` | any limiter: an expression for a `Limiter`, or with `key` for a `PerKey` |
 ///
-/// A rate is a number, also with `k` or `M`, a slash, and a time: `ms`, `s`, `min`, `h`, `d`, `10min`. And besides:
+/// A rate is a number, perhaps with `k` or `M`, a slash, and a time: `ms`, `s`, `min`, `h`, `d`, `10min`. Further arguments:
 ///
 /// | argument | |
 /// |---|---|
 /// | `key = Peer::new()` | a limit for each key: an expression for a `KeyFrom`. Without it, one limit for all requests |
-/// | `cost = 5`, `cost = \|head\| ..` | what a request costs. Default: 1 |
-/// | `queue = 50` | so many wait, first come, first served, the higher priority first. Default: nobody waits |
+/// | `cost = 5`, `cost = \|head\| ..` | the cost of a request. Default: 1 |
+/// | `queue = 50` | the bound of the queue, which is served by priority, then first come, first served. Default: no queue |
 /// | `name = "search"` | the name of the limit in refusals and metrics. Default: the name of the function |
 /// | `priority = critical` | as the attribute [`priority`](macro@priority) |
 ///
-/// Several attributes are several limits, of which a request is granted all or none.
+/// With several attributes a request needs a grant of all limits: it takes from all of them or from none.
 ///
-/// The function becomes a handler: a value of its name that can be put into a router and not be called. As with any unit
-/// struct, no variable beside it can have its name. It must not be a method, and not generic.
+/// The function becomes a handler: a value of its name that can be put into a router, and cannot be called. As with any unit
+/// struct, no variable in scope can have its name. It must be neither a method nor generic.
 /// `plimsoll_tower::declare` explains how declarations and routers work together.
 #[proc_macro_attribute]
 pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {

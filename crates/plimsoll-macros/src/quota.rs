@@ -1,8 +1,8 @@
-//! Rates as people write them: `100/s`, `5000/hour`, `100k/min`, `5/10min`.
+//! Parses rates: `100/s`, `5000/hour`, `100k/min`, `5/10min`.
 
 use syn::{Error, LitStr, Result};
 
-/// So many units in so many nanoseconds.
+/// An amount in a number of nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     pub(crate) units: u64,
@@ -55,7 +55,7 @@ fn read(text: &str) -> Option<Quota> {
     (quota.units > 0 && quota.nanos > 0).then_some(quota)
 }
 
-/// The number at the beginning, and what follows.
+/// Splits a text into its leading number and the rest.
 fn number(text: &str) -> Option<(u64, &str)> {
     let is_digit = |c: char| c.is_ascii_digit() || c == '_';
     let (digits, rest) = text.split_at(text.find(|c| !is_digit(c)).unwrap_or(text.len()));

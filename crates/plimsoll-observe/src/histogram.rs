@@ -15,11 +15,11 @@ const BOUNDS: usize = 20;
 pub(crate) struct Histogram<const FIRST: u64> {
     /// Not cumulative; the last one is that without a bound.
     buckets: [AtomicU64; BOUNDS + 1],
-    /// In microseconds: in nanoseconds a busy server would be through with 64 bits in weeks.
+    /// In microseconds. In nanoseconds it would overflow 64 bits on a busy server within weeks.
     sum: AtomicU64,
 }
 
-/// What a histogram has counted.
+/// The counts of a histogram.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     /// The bounds in seconds, and the counts.

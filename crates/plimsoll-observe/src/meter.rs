@@ -1,4 +1,4 @@
-//! What is counted about each limiter, and which limiters there are.
+//! The counters of each metered limiter, and the list of all of them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -10,7 +10,7 @@ use crate::invalid::Problem;
 use crate::names::Names;
 use crate::refusals::Refusals;
 
-/// What the metrics and the exporter in their registry share.
+/// The state that the metrics and the exporter in their registry share.
 pub(crate) struct Meters {
     pub(crate) names: Names,
     /// Locked to add a limiter and to export, not to count.
@@ -18,7 +18,7 @@ pub(crate) struct Meters {
     pub(crate) refusals: Refusals,
 }
 
-/// What is counted about one limiter, for as long as a handle or a permit refers to it.
+/// The counters of one limiter, as long as a handle or a permit refers to them.
 pub(crate) struct Meter {
     /// The name of the limiter; empty if it has none.
     pub(crate) name: Box<str>,

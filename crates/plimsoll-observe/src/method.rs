@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// The method of a request, as a label: a closed set of ten values, whatever clients send.
+/// The method of a request, as a label. It has ten values, so that clients cannot create series.
 ///
 /// ```
 /// use plimsoll_observe::Method;
@@ -67,7 +67,7 @@ impl Method {
     }
 }
 
-/// In upper or lower case; what is not known is [`Unknown`](Method::Unknown).
+/// Case does not matter. Other methods are [`Unknown`](Method::Unknown).
 impl From<&str> for Method {
     fn from(word: &str) -> Self {
         Self::ALL

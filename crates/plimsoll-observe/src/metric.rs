@@ -13,7 +13,7 @@ pub enum Metric {
     ConcurrencyLimit,
     /// `http_requests_queue_items_total`, a gauge by method and priority: requests that wait.
     QueueItems,
-    /// `http_requests_queue_limit_total`, a gauge: how much may wait.
+    /// `http_requests_queue_limit_total`, a gauge: the bound of the queue.
     QueueLimit,
     /// `http_requests_task_processing_time_seconds`, a histogram by method and priority: how long permits were
     /// held. Buckets from 1 ms to 524 s, each twice the one before.

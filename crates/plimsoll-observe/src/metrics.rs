@@ -80,8 +80,7 @@ impl Metrics {
 
     /// Counts a refusal under the name of a limiter, metered or not.
     ///
-    /// This is for limiters of which there are many, such as the rates of single keys: pass the name that they share,
-    /// never a key.
+    /// This is for many limiters of one sort, such as the rates of single keys: pass the name that they share, never a key.
     ///
     /// ```
     /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -111,7 +110,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Which metrics are exported, and under which names. Made by [`Metrics::builder`].
+/// The choice of exported metrics and their names. Made by [`Metrics::builder`].
 ///
 /// ```
 /// use plimsoll_observe::{Metric, Metrics};
@@ -153,7 +152,7 @@ impl MetricsBuilder {
         self
     }
 
-    /// Labels [`ConcurrencyItems`](Metric::ConcurrencyItems) with the method and the priority. Unless set it is one number.
+    /// Labels [`ConcurrencyItems`](Metric::ConcurrencyItems) with the method and the priority. Default: one number without labels.
     pub fn items_by_method(mut self) -> Self {
         self.0.items_by_method = true;
         self

@@ -1,4 +1,4 @@
-//! What the metrics are called, and what they may be called.
+//! The names of metrics, and their validation.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const TAKEN: [&str; 4] = ["method", "priority", "reason", "le"];
 /// The suffix that every counter has.
 const TOTAL: &str = "_total";
 
-/// The names under which metrics are exported, as they were asked for.
+/// The requested names of metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     names: [Option<String>; Metric::ALL.len()],
@@ -41,7 +41,7 @@ impl Names {
         self.limiter_label = Some(label);
     }
 
-    /// The label that says which limiter it is, if there is one.
+    /// The label with the name of the limiter, if it is set.
     pub(crate) fn limiter_label(&self) -> Option<&str> {
         self.limiter_label.as_deref()
     }
@@ -88,7 +88,7 @@ impl Names {
     }
 }
 
-/// Every name under which the metric appears in what is exported.
+/// All names under which the metric is exported.
 fn exported(metric: Metric, family: &str) -> Vec<String> {
     let suffixes: &[&str] = match metric.kind() {
         MetricType::Counter => &["", TOTAL],

@@ -63,7 +63,7 @@ impl<'a> MeteredPermit<'a> {
         &self.permit
     }
 
-    /// Returns the permit and reports how the work went.
+    /// Returns the permit with the outcome of the work.
     pub fn finish(self, outcome: Outcome) {
         let Self {
             mut running,

@@ -1,4 +1,4 @@
-//! The policies in use.
+//! The active policies.
 //!
 //! The table has an entry for each tier, so finding a policy is an index. The entry names the tier that serves its requests:
 //! its own or, if `max_policies` were active already, the closest active one. It stays with that tier until the
@@ -62,7 +62,7 @@ impl<K: Hash + Eq + Clone> SubjectLimits<K> {
         match self.states.try_acquire(key, 1) {
             Ok(_permit) => {
                 let state = self.states.snapshot_of(key);
-                // Without a state it was evicted already: it is as good as new.
+                // A subject without a state was evicted: its bucket is full.
                 let left = state.map_or(self.initial, |state| state.available());
                 Decision::allowed(left)
             }
@@ -85,7 +85,7 @@ pub(crate) struct Active {
     pub(crate) tier: Tier,
     limits: SubjectLimits<Subject>,
     last_used: AtomicU64,
-    /// Once it has been idle for this long, every subject is as good as new.
+    /// After this idle time, the buckets of all subjects are full.
     memory: Duration,
 }
 
@@ -156,13 +156,13 @@ impl Table {
         Arc::clone(active)
     }
 
-    /// The active tier closest to `tier`; of several, the one that admits least.
+    /// The active tier closest to `tier`; among equally close ones, the stricter.
     fn closest(&self, tier: Tier) -> Option<Tier> {
         let others = self.iter().map(|active| active.tier);
         others.min_by_key(|other| (other.distance(tier), *other))
     }
 
-    /// Removes the policies that no caller holds, that have been idle for `idle`, and whose subjects are all as good as new.
+    /// Removes the policies that no caller holds, that have been idle for `idle`, and whose subjects all have full buckets.
     pub(crate) fn sweep(&mut self, now: Moment, idle: Duration) -> Vec<Arc<Active>> {
         let mut swept = Vec::new();
         for entry in &mut self.active {

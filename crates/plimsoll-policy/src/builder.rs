@@ -84,14 +84,14 @@ impl PoliciesBuilder {
 
     /// Sweeps a policy that has not been used for longer than this, more than 0. Default: 30 minutes.
     ///
-    /// A policy with a state that still matters, such as a longer lockout, stays until it does not.
+    /// A policy with a state that still counts, such as a longer lockout, is swept later.
     pub fn policy_idle(mut self, idle: Duration) -> Self {
         self.settings.policy_idle = idle;
         self
     }
 
-    /// Looks for idle policies this often while there are packets, more than 0, and after 1024 evaluations if that is
-    /// sooner. Default: 1 minute.
+    /// The interval of sweeps for idle policies, more than 0. Default: 1 minute. Sweeps run on evaluations, and at the latest after
+    /// 1024 of them.
     pub fn cleanup_interval(mut self, interval: Duration) -> Self {
         self.settings.cleanup_interval = interval;
         self
@@ -99,7 +99,7 @@ impl PoliciesBuilder {
 
     /// The largest number of subjects of each policy, and of addresses of the fallback, at least 1. Default: 10,000.
     ///
-    /// Further subjects are refused until a state is evicted. They evict nobody who has something to lose by it.
+    /// Further subjects are refused until a state is evicted. Only states of full buckets are evicted.
     pub fn max_subjects(mut self, subjects: usize) -> Self {
         self.settings.max_subjects = subjects;
         self
@@ -107,8 +107,8 @@ impl PoliciesBuilder {
 
     /// Retains a subject for this long after its last packet, more than 0. Default: 5 minutes.
     ///
-    /// This applies only where subjects start with fewer [tokens](Self::initial_tokens) than their bucket holds, as eviction
-    /// would then discard tokens they have gained. Where they start full, a state is evicted as soon as it is full again.
+    /// This applies only if subjects start with fewer [tokens](Self::initial_tokens) than their bucket holds, because eviction would
+    /// then discard refilled tokens. If they start full, a state is evicted as soon as its bucket is full again.
     pub fn subject_idle(mut self, idle: Duration) -> Self {
         self.settings.subject_idle = idle;
         self

@@ -1,4 +1,4 @@
-//! Policies of operations that have names, as one limit with keys.
+//! Policies of named operations, as one limit with keys.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,11 +18,11 @@ use crate::retained::RetainedBucket;
 use crate::settings::Settings;
 use crate::tiers::{Effective, Policy, TIERS};
 
-/// Policies of operations that have names, as one limit by key: what files call `kind: policies`.
+/// Policies of named operations, as one limit with keys: `kind: policies` in files.
 ///
-/// A key is an operation and who calls it, with [`|`](Self::SEPARATOR) between them. Who calls is any text: an address, a
-/// user. Operations of one tier share a table of states, as in [`Policies`](crate::Policies), and each of them has a state
-/// for each who calls it; operations without a policy share the fallback.
+/// A key is an operation and its caller, separated by [`|`](Self::SEPARATOR). The caller is any text, such as an address or a
+/// user. Each pair of an operation and a caller has a state. Operations of one tier share a table of states, as in
+/// [`Policies`](crate::Policies); operations without a policy share the fallback.
 ///
 /// ```
 /// use plimsoll::{ManualClock, PerKey, Reason};
@@ -45,11 +45,11 @@ pub struct PolicyKeys {
     handlers: HashMap<String, Effective>,
     /// The tables of tiers that a handler declares.
     tiers: [Option<Arc<Table>>; TIERS],
-    /// Its keys are those of callers, without the operation: `|` and who calls.
+    /// Its keys have no operation: `|` and the caller.
     fallback: Option<Arc<Table>>,
     /// The subscribers of all tables.
     heard: Mutex<Option<Heard>>,
-    /// Whether there may be any.
+    /// Whether there may be subscribers.
     is_heard: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) type Table = SubjectLimits<String>;
 
 type Heard = Arc<Listeners<KeyedEvent<String>>>;
 
-/// What decides about a key.
+/// The part that decides on a key.
 pub(crate) enum By<'a, 'k> {
     /// A state, by its own key.
     State(&'a Keyed<String, RetainedBucket>, &'k str),
@@ -66,14 +66,14 @@ pub(crate) enum By<'a, 'k> {
 }
 
 impl PoliciesBuilder {
-    /// Builds one limit by key from handlers that have names, with the settings and the fallback of this builder, its name
-    /// for refusals, and what they say besides.
+    /// Builds one limit with keys from named handlers, with the settings and the fallback of this builder. Refusals carry the name
+    /// and the metadata.
     ///
     /// # Errors
     ///
-    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies. Nothing is swept, as a
-    /// table without states costs next to nothing, addresses are texts, and handlers have names: `max_policies`, `policy_idle`,
-    /// `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) have no meaning here, and are errors if they are set.
+    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies. `max_policies`, `policy_idle`,
+    /// `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) do not apply here, and are errors if they are set: nothing
+    /// is swept, callers are texts, and handlers have names.
     pub fn by_key<'a>(
         self,
         name: &str,
@@ -110,7 +110,7 @@ impl PoliciesBuilder {
 }
 
 impl PolicyKeys {
-    /// Stands between an operation and who calls it.
+    /// The separator of an operation and its caller.
     pub const SEPARATOR: char = '|';
 
     fn activate(&mut self, effective: Effective, settings: &Settings) {
@@ -143,7 +143,7 @@ impl PolicyKeys {
         tiers.chain(&self.fallback).map(|table| &**table)
     }
 
-    /// An operation with a burst of 0: nobody is ever admitted.
+    /// An operation with a burst of 0, which admits no caller.
     fn locked_out(&self) -> Denied {
         let denied = Denied::new(Reason::LockedOut).with_limiter(&self.name);
         match &self.metadata {
@@ -152,11 +152,11 @@ impl PolicyKeys {
         }
     }
 
-    /// What [`try_acquire`](PerKey::try_acquire) would answer. Takes nothing, counts nothing and leaves no key behind.
+    /// The answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing, counts nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal.
     pub fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         match self.by(key) {
             By::State(states, key) => states.estimate(key, demand),
@@ -165,7 +165,7 @@ impl PolicyKeys {
         }
     }
 
-    /// All keys together. The limit is that of the largest tier.
+    /// The sum over all keys. The limit is that of the largest tier.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let seen = self.tables().map(|table| table.states().snapshot());
@@ -180,7 +180,7 @@ impl PolicyKeys {
         largest.unwrap_or_else(|| Snapshot::of(u64::MAX, u64::MAX))
     }
 
-    /// One key; `None` if it is not known, and so as good as new.
+    /// The snapshot of one key. `None` if it has no state, and so a full bucket.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         match self.by(key) {
@@ -190,7 +190,7 @@ impl PolicyKeys {
         }
     }
 
-    /// Every key of which something is in use, and how much. A key of the fallback has no operation.
+    /// Calls `see` with every key that has usage, and its usage. A key of the fallback has no operation.
     pub fn each_used(&self, see: &mut dyn FnMut(&str, u64)) {
         for table in self.tables() {
             for (key, seen) in table.states().top(usize::MAX) {
@@ -199,8 +199,9 @@ impl PolicyKeys {
         }
     }
 
-    /// Subscribes to the events of all keys from now on, each with its key; that of the fallback has no operation. At most
-    /// `capacity` events are stored until they are read; more are lost and counted. See [`Events`] and [`Keyed::subscribe`].
+    /// Subscribes to the events of all keys from now on, each with its key; a key of the fallback has no operation. At most
+    /// `capacity` events are stored until they are read; further events are dropped and counted. See [`Events`] and
+    /// [`Keyed::subscribe`].
     ///
     /// ```
     /// use plimsoll::PerKey;
@@ -222,7 +223,7 @@ impl PolicyKeys {
         if let Some(heard) = kept.as_ref().filter(|heard| heard.are_left()) {
             return heard.subscribe(capacity);
         }
-        // New ones: states may still know those that have left.
+        // A new list: states may still hold subscribers that have left.
         let heard = Heard::default();
         let events = heard.subscribe(capacity);
         self.tables()
@@ -232,12 +233,12 @@ impl PolicyKeys {
         events
     }
 
-    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
+    /// Calls `callback` with each event from now on, on a thread of its own: a slow or panicking callback delays no decision. See
     /// [`Listener`].
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// If the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<String>) + Send + 'static,
@@ -245,7 +246,7 @@ impl PolicyKeys {
         self.subscribe(1024).listen(callback)
     }
 
-    /// Reports a decision that no state knows of.
+    /// Reports a decision without a state.
     #[cold]
     fn tell(&self, key: &str, kind: EventKind) {
         let kept = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,13 +273,13 @@ impl PolicyKeys {
         self.tables().for_each(|table| table.states().resume());
     }
 
-    /// How many keys are kept in all tables.
+    /// The number of keys in all tables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tables().map(SubjectLimits::len).sum()
     }
 
-    /// Whether no key is kept.
+    /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -318,12 +319,12 @@ impl PerKey<str> for PolicyKeys {
         }
     }
 
-    /// Nobody waits: a refusal counts towards a lockout.
+    /// Policies have no queue: a refusal counts towards a lockout.
     fn acquire_owned(&self, key: &str, demand: Demand) -> Acquire<'static> {
         Acquire::ready(self.try_acquire(key, demand).map(Permit::into_owned))
     }
 
-    /// What can be had now: nobody waits.
+    /// Reserves only what is available now, because policies have no queue.
     fn reserve_owned(&self, key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
         match self.by(key) {
             By::State(states, key) => PerKey::reserve_owned(states, key, demand.at_once()),

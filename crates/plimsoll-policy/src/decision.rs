@@ -7,10 +7,10 @@ use plimsoll::{Denied, Reason};
 /// The longest hint: what a signed 32-bit number of milliseconds holds, some 25 days.
 pub(crate) const LONGEST_MS: u32 = i32::MAX.unsigned_abs();
 
-/// The hint where nothing is known about when there is room.
+/// The hint if the time until there is room is unknown.
 const UNKNOWN_MS: u32 = 1000;
 
-/// Whether a packet may be handled and, if not, why and when to ask again.
+/// The decision on a packet: whether it may be handled and, if not, the reason and when to try again.
 ///
 /// ```
 /// use plimsoll::{ManualClock, Reason};
@@ -57,13 +57,13 @@ impl Decision {
         retry_after_ms: 0,
         credit: u16::MAX,
     };
-    /// Refused, whenever it asks.
+    /// Refused for good.
     pub(crate) const ALWAYS_REFUSED: Self = Self {
         reason: Some(Reason::LockedOut),
         retry_after_ms: LONGEST_MS,
         credit: 0,
     };
-    /// Refused, with nothing known about when to ask again.
+    /// Refused for an unknown time.
     pub(crate) const THROTTLED: Self = Self {
         reason: Some(Reason::SoftThrottle),
         retry_after_ms: UNKNOWN_MS,
@@ -103,19 +103,19 @@ impl Decision {
         self.reason.is_none()
     }
 
-    /// Why the packet is refused: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if it is allowed.
+    /// The reason of a refusal: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if the packet is allowed.
     #[must_use]
     pub const fn reason(self) -> Option<Reason> {
         self.reason
     }
 
-    /// After how many milliseconds to ask again. 0 if the packet is allowed.
+    /// The milliseconds after which to try again. 0 if the packet is allowed.
     #[must_use]
     pub const fn retry_after_ms(self) -> u32 {
         self.retry_after_ms
     }
 
-    /// How many further packets would be admitted right now, at most 65535.
+    /// The number of further packets that would be admitted now, at most 65535.
     #[must_use]
     pub const fn credit(self) -> u16 {
         self.credit

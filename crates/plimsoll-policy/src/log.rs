@@ -1,4 +1,4 @@
-//! What policies log, with the feature `tracing`. Without it these functions do nothing.
+//! Logging of policies, with the feature `tracing`. Without it these functions do nothing.
 //!
 //! | what | level |
 //! |---|---|

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::subject::{OpCode, Packet, Remote, Subject};
 use crate::tiers::{Effective, Policy, Tier};
 
-/// Decides on packets by the policies of their handlers.
+/// Decides on packets, by the policies of their handlers.
 ///
 /// Clones share all state, and are as cheap as an [`Arc`]. Every method can be called from any thread. The
 /// [crate page](crate) explains subjects, memory and locking.
@@ -41,7 +41,7 @@ pub struct Policies {
 struct Shared {
     handlers: HashMap<OpCode, Effective>,
     settings: Settings,
-    /// `None` once they are closed.
+    /// `None` after [`close`](Policies::close).
     open: RwLock<Option<Open>>,
     evaluations: AtomicU64,
     /// The number of evaluations at which the next sweep is due, and the moment.
@@ -50,10 +50,10 @@ struct Shared {
     listeners: Listeners<KeyedEvent<Packet>>,
 }
 
-/// A sweep is due after so many evaluations, whatever the time.
+/// A sweep is due after this many evaluations, regardless of the time.
 const SWEEP_EVERY: u64 = 1024;
 
-/// More subjects than this are not dropped on the thread of a caller.
+/// Policies with more subjects than this are dropped on a thread of their own.
 const DROPPED_AT_ONCE: usize = 64;
 
 struct Open {
@@ -106,10 +106,10 @@ impl Policies {
         Ok(self.shared.finish(op, remote, decided))
     }
 
-    /// Decides on one packet for the operation `op` by `policy`, whatever the builder declared for `op`.
+    /// Decides on one packet for the operation `op` by `policy`, regardless of the policy that the builder declared for `op`.
     ///
-    /// This serves programs whose handlers become known only when packets reach them. A handler must pass the same policy
-    /// every time: another tier has other subjects, with full buckets. A policy with a NaN refuses everything.
+    /// For programs whose handlers are known only when packets reach them. A handler must pass the same policy every time: another
+    /// tier has other subjects, with full buckets. A policy with a NaN refuses everything.
     ///
     /// ```
     /// use plimsoll_policy::{OpCode, Policies, Policy};
@@ -147,12 +147,12 @@ impl Policies {
         }
     }
 
-    /// Subscribes to the decisions from now on, each with its [`Packet`]. At most `capacity` events are stored until they
-    /// are read; more are lost and counted. See [`Events`].
+    /// Subscribes to decisions from now on, each with its [`Packet`]. At most `capacity` events are stored until they are read;
+    /// further events are dropped and counted. See [`Events`].
     ///
     /// An admitted packet is [`Processing`](plimsoll::EventKind::Processing), a refused one
-    /// [`Rejected`](plimsoll::EventKind::Rejected). The limit is the burst of the subject, what is in use is what it has used
-    /// of that; both are 0 where there is no limit.
+    /// [`Rejected`](plimsoll::EventKind::Rejected). `limit` is the burst of the subject, `in_use` its usage; both are 0 without a
+    /// limit.
     ///
     /// ```
     /// use plimsoll_policy::{Policies, Policy};
@@ -162,20 +162,20 @@ impl Policies {
     /// let mut events = policies.subscribe(1000);
     /// let peer: SocketAddr = "192.0.2.1:40000".parse()?;
     /// let _ = policies.evaluate(7_u32, peer);
-    /// let heard = events.next().ok_or("nothing was told")?;
-    /// assert_eq!((heard.key.remote.port(), heard.event.limit), (Some(40000), 1));
+    /// let event = events.next().ok_or("no event")?;
+    /// assert_eq!((event.key.remote.port(), event.event.limit), (Some(40000), 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<Packet>> {
         self.shared.listeners.subscribe(capacity)
     }
 
-    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
+    /// Calls `callback` with each event from now on, on a thread of its own: a slow or panicking callback delays no decision. See
     /// [`Listener`].
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// If the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<Packet>) + Send + 'static,
@@ -195,7 +195,7 @@ impl Policies {
             max_policies: shared.settings.max_policies,
             evaluations: shared.evaluations.load(Ordering::Relaxed),
             rows: active()
-                .take(Report::MOST_ROWS)
+                .take(Report::MAX_ROWS)
                 .map(|active| Row {
                     rps: active.tier.rps(),
                     burst: active.tier.burst(),
@@ -207,7 +207,7 @@ impl Policies {
     }
 }
 
-/// A decision, and the limit it was made by; 0 without one.
+/// A decision, and its limit; 0 without one.
 type Decided = (Decision, u64);
 
 impl Open {
@@ -258,7 +258,7 @@ impl Shared {
         })
     }
 
-    /// What is left to do after a decision: tell of it, count it, and sweep if a sweep is due.
+    /// Reports and counts a decision, and sweeps if a sweep is due.
     fn finish(&self, op: OpCode, remote: Remote, (decision, limit): Decided) -> Decision {
         if !decision.is_allowed() {
             log::refused(op, remote, decision, self.settings.lockout);
@@ -289,7 +289,7 @@ impl Shared {
         self.listeners.emit(KeyedEvent::new(packet, event));
     }
 
-    /// Reads under the shared lock. `read` must be quick: callers that activate a policy wait for it.
+    /// Calls `read` under the shared lock. It must be fast: callers that activate a policy wait for it.
     fn read<T>(&self, read: impl FnOnce(&Open) -> T) -> Result<T, Closed> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.as_ref().map(read).ok_or(Closed)
@@ -303,7 +303,7 @@ impl Shared {
         Ok(open.table.find_or_activate(tier, &self.settings))
     }
 
-    /// Removes idle policies if the lock is free: some 56 looks. Policies with many subjects are dropped on a thread of
+    /// Removes idle policies if the lock is free. It checks at most 56 of them; those with many subjects are dropped on a thread of
     /// their own.
     #[cold]
     fn sweep(&self, evaluations: u64, now: Moment) {
@@ -324,7 +324,7 @@ impl Shared {
         let subjects: usize = swept.iter().map(|active| active.subjects()).sum();
         log::swept(swept.len(), subjects);
         if subjects > DROPPED_AT_ONCE {
-            // Where there is no thread to be had it is dropped here.
+            // If no thread can be started, it is dropped here.
             let _thread = thread::Builder::new()
                 .name("plimsoll-policy-sweep".into())
                 .spawn(move || drop(swept));

@@ -4,8 +4,8 @@ use plimsoll::Moment;
 
 /// The active policies at one moment.
 ///
-/// It is data by its methods, a table by its [`Display`](fmt::Display), [pairs](Self::pairs) of names and values, and with the
-/// feature `serde` whatever serde writes. At most 32 policies are listed; their [number](Self::active_policies) is exact.
+/// It is available as data by its methods, as a table by [`Display`](fmt::Display), as [pairs](Self::pairs) of names and values,
+/// and through serde with the feature `serde`. At most 32 policies are listed; their [number](Self::active_policies) is exact.
 ///
 /// ```
 /// use plimsoll::ManualClock;
@@ -52,28 +52,28 @@ pub struct Row {
 }
 
 impl Report {
-    /// No more policies than this are listed.
-    pub const MOST_ROWS: usize = 32;
+    /// The largest number of policies that are listed.
+    pub const MAX_ROWS: usize = 32;
 
-    /// When the report was made.
+    /// The moment of the report.
     #[must_use]
     pub fn time(&self) -> Moment {
         self.time
     }
 
-    /// How many policies were active.
+    /// The number of active policies.
     #[must_use]
     pub fn active_policies(&self) -> usize {
         self.active_policies
     }
 
-    /// How many may be active.
+    /// The largest number of active policies.
     #[must_use]
     pub fn max_policies(&self) -> usize {
         self.max_policies
     }
 
-    /// How many packets were evaluated so far.
+    /// The number of packets that were evaluated so far.
     #[must_use]
     pub fn evaluations(&self) -> u64 {
         self.evaluations

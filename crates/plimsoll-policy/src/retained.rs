@@ -16,10 +16,10 @@ pub(crate) struct RetainedBucket {
     retention: Duration,
 }
 
-/// What is remembered of one caller of an operation.
+/// The state of one caller of an operation.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Retained {
+pub struct SubjectState {
     penalty: Penalty,
     last_used: Moment,
 }
@@ -49,7 +49,7 @@ impl RetainedBucket {
 }
 
 impl Rule for RetainedBucket {
-    type State = Retained;
+    type State = SubjectState;
     type Fast = Unpacked;
 
     const REMEMBERS_REFUSALS: bool = true;
@@ -63,61 +63,67 @@ impl Rule for RetainedBucket {
         self.bucket.begin(start);
     }
 
-    fn fresh(&self, now: Moment) -> Retained {
-        Retained {
+    fn fresh(&self, now: Moment) -> SubjectState {
+        SubjectState {
             penalty: self.bucket.fresh(now),
             last_used: now,
         }
     }
 
-    fn fresh_key(&self, now: Moment) -> Retained {
-        Retained {
+    fn fresh_key(&self, now: Moment) -> SubjectState {
+        SubjectState {
             penalty: self.bucket.fresh_key(now),
             last_used: now,
         }
     }
 
-    fn evictable_from(&self, state: &Retained, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, state: &SubjectState, now: Moment) -> Option<Moment> {
         let from = self.bucket.no_worse_than_new_from(&state.penalty, now)?;
         Some(from.max(state.last_used.plus(self.retention)))
     }
 
-    fn take(&self, state: &mut Retained, now: Moment, cost: u64) -> Result<(), Refusal> {
+    fn take(&self, state: &mut SubjectState, now: Moment, cost: u64) -> Result<(), Refusal> {
         state.last_used = state.last_used.max(now);
         self.bucket.take(&mut state.penalty, now, cost)
     }
 
-    fn refused(&self, state: &mut Retained, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
+    fn refused(
+        &self,
+        state: &mut SubjectState,
+        now: Moment,
+        cost: u64,
+        refusal: Refusal,
+    ) -> Refusal {
         self.bucket.refused(&mut state.penalty, now, cost, refusal)
     }
 
-    fn available(&self, state: &Retained, now: Moment) -> u64 {
+    fn available(&self, state: &SubjectState, now: Moment) -> u64 {
         self.bucket.available(&state.penalty, now)
     }
 
-    fn remaining(&self, state: &Retained, now: Moment) -> u64 {
+    fn remaining(&self, state: &SubjectState, now: Moment) -> u64 {
         self.bucket.remaining(&state.penalty, now)
     }
 
-    fn in_use(&self, state: &Retained, now: Moment) -> u64 {
+    fn in_use(&self, state: &SubjectState, now: Moment) -> u64 {
         self.bucket.in_use(&state.penalty, now)
     }
 
-    fn refund(&self, state: &mut Retained, now: Moment, taken: Moment, cost: u64) {
+    fn refund(&self, state: &mut SubjectState, now: Moment, taken: Moment, cost: u64) {
         self.bucket.refund(&mut state.penalty, now, taken, cost);
     }
 
-    fn full_at(&self, state: &Retained, now: Moment) -> Option<Moment> {
+    fn full_at(&self, state: &SubjectState, now: Moment) -> Option<Moment> {
         self.bucket.full_at(&state.penalty, now)
     }
 
-    fn book(&self, state: &Retained, now: Moment, cost: u64) -> Option<(Retained, Moment)> {
+    fn book(&self, state: &SubjectState, now: Moment, cost: u64) -> Option<(SubjectState, Moment)> {
         let (penalty, ready_at) = self.bucket.book(&state.penalty, now, cost)?;
         let last_used = state.last_used.max(now);
-        Some((Retained { penalty, last_used }, ready_at))
+        Some((SubjectState { penalty, last_used }, ready_at))
     }
 
-    fn charge(&self, state: &mut Retained, now: Moment, cost: u64) {
+    fn charge(&self, state: &mut SubjectState, now: Moment, cost: u64) {
         self.bucket.charge(&mut state.penalty, now, cost);
     }
 }

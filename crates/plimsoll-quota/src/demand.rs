@@ -1,4 +1,4 @@
-//! How much a member would spend.
+//! The estimated demand of a member.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use plimsoll::Moment;
 
 use crate::share::NANO;
 
-/// The time constant of the way down: with reports every 5 s, half of the way takes three of them.
+/// The time constant of the decay of a demand: with reports every 5 s, it halves in three reports.
 const SLOW: u64 = 20 * NANO;
-/// Refused requests count up to so many times what a member could have spent: those who are refused ask again.
+/// Refused requests count up to this many times the share of a member, because clients that are refused try again.
 const RETRIES: u64 = 4;
-/// The shortest time that says something about a rate.
+/// The shortest time over which a rate is measured.
 const SHORTEST: u64 = NANO;
 
-/// What a member reports of a time: requests that it let through, and requests that it refused.
+/// A report of a member: the requests that it admitted and refused in a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Requests that were let through.
+    /// The number of admitted requests.
     pub allowed: u64,
-    /// Requests that were refused.
+    /// The number of refused requests.
     pub denied: u64,
-    /// What the member says of the time since its report before. Envoy cuts it to whole seconds, so it counts only where
-    /// there was no report before.
+    /// The time since the last report, by the member's clock. Envoy truncates it to whole seconds, so it is used only for the first
+    /// report.
     pub elapsed: Duration,
 }
 
 impl Usage {
-    /// So many let through and refused in a time.
+    /// A report of `allowed` admitted and `denied` refused requests in a time of `elapsed`.
     #[must_use]
     pub const fn new(allowed: u64, denied: u64, elapsed: Duration) -> Self {
         Self {
@@ -38,11 +38,11 @@ impl Usage {
     }
 }
 
-/// How much a member would spend, in nanotokens per second: up at once, down slowly.
+/// The demand of a member, in nanotokens per second. It rises at once, and falls slowly.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     rate: Option<u64>,
-    /// When the last report came, and what was seen since that was too short to say anything.
+    /// The moment of the last report, and the usage since that covers too short a time to measure.
     at: Option<Moment>,
     seen: (u64, u64),
 }
@@ -53,7 +53,7 @@ impl Demand {
         self.rate
     }
 
-    /// `fair` is what the member could have spent at least.
+    /// Adds a report. `fair` is the least that the member could have spent.
     pub(crate) fn report(&mut self, usage: Usage, fair: u64, now: Moment) {
         let time = match self.at {
             Some(at) => now.nanos_since(at),

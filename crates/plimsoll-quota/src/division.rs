@@ -1,4 +1,4 @@
-//! A limit, divided.
+//! One limit, divided among members by demand.
 
 use std::time::Duration;
 
@@ -12,29 +12,30 @@ use crate::shares::Shares;
 use crate::timing::Timing;
 use crate::view::{DivisionView, MemberView};
 
-/// How often all is divided anew at most: reports of many members come together.
+/// The shortest time between two divisions, because many members report at about the same time.
 const PACE: Duration = Duration::from_millis(250);
 
-/// What is sent to a member: its share, and for how long.
+/// A message to a member: its share, and its lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Push {
-    /// To whom.
+    /// The member.
     pub member: Member,
-    /// What it may spend from now on.
+    /// The share of the member from now on.
     pub share: Share,
-    /// Another number for every share that is assigned to a member, below 10^9. Envoy tells two assignments apart by the nanoseconds
-    /// of their interval, not by its seconds, and cuts them off: this is what to put there.
+    /// A number below 10^9 that differs for every share of a member. Envoy distinguishes assignments by the nanoseconds of their
+    /// interval, and ignores them otherwise: send the version there.
     pub version: u32,
-    /// How long the share lasts unless it is sent again.
+    /// The time after which the share expires, unless it is sent again.
     pub ttl: Duration,
 }
 
 /// One limit, divided among members by demand.
 ///
-/// Members come ([`join`](Self::join)), tell what they let through and refused ([`report`](Self::report)), and go
-/// ([`leave`](Self::leave)). After each of these, and at the time that [`next`](Self::next) names, [`pushes`](Self::pushes) says what to send
-/// to whom. It reads no clock and does no input or output. [The crate](crate) says what is admitted in all at most.
+/// Members [`join`](Self::join), [`report`](Self::report) the requests that they admitted and refused, and
+/// [`leave`](Self::leave). After each of these calls, and at the moment that [`next`](Self::next) returns,
+/// [`pushes`](Self::pushes) returns the messages to send. The division reads no clock and does no I/O. The documentation of
+/// [the crate](crate) states the bound on what all members admit together.
 ///
 /// ```
 /// use plimsoll::{Moment, Quota};
@@ -71,14 +72,14 @@ pub struct Division {
     newcomers: Vec<u64>,
     reported: Vec<u64>,
     divided: Option<Moment>,
-    /// When to divide again.
+    /// The moment of the next division.
     wake: Option<Moment>,
-    /// Until when no shares are pushed.
+    /// The moment until which no shares are pushed.
     learning: Option<Moment>,
 }
 
 impl Division {
-    /// Divides `quota`, with a burst of `burst` in all, where no member has had a share before.
+    /// Divides `quota`, with a burst of `burst` for all members together. No member may have a share already.
     #[must_use]
     pub fn new(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let burst = burst.max(1);
@@ -93,9 +94,9 @@ impl Division {
         }
     }
 
-    /// Goes on where a server was stopped, whose members may still spend the shares it assigned: there is no burst to assign,
-    /// and no shares are pushed until all members have had the time to report. Their shares go on meanwhile. Then they get shares by what they
-    /// let through, without a burst, which comes back with time.
+    /// Continues after a restart of the server, while members may still spend the shares of the server before. No shares are pushed
+    /// until all members have had the time to report; their shares stay in force meanwhile. Then shares follow from the reports,
+    /// without a burst, which is refilled with time.
     #[must_use]
     pub fn restarted(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let learnt = now.plus(timing.report()).plus(timing.settle());
@@ -107,7 +108,8 @@ impl Division {
         }
     }
 
-    /// Changes the rate and the burst. Members that hold more than their part are pushed a smaller share at once.
+    /// Changes the rate and the burst. Members that hold more than their part get a smaller share with the next
+    /// [`pushes`](Self::pushes).
     pub fn change(&mut self, quota: Quota, burst: u64, now: Moment) {
         self.shares.ledger.advance(now);
         self.shares.ledger.terms(rate(quota), burst.max(1));
@@ -115,7 +117,7 @@ impl Division {
         self.divided = None;
     }
 
-    /// A member comes.
+    /// Adds a member.
     pub fn join(&mut self, now: Moment) -> Member {
         let id = self.joined;
         self.joined += 1;
@@ -125,14 +127,14 @@ impl Division {
         Member(id)
     }
 
-    /// Sets the weight of a member beside the others: 1 unless set. A weight of 0 counts as 1.
+    /// Sets the weight of a member. Default: 1. A weight of 0 counts as 1.
     pub fn set_weight(&mut self, member: Member, weight: u32) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.weight = weight.max(1);
         }
     }
 
-    /// A member says what it let through and refused since its report before. Unknown ones are not heard.
+    /// Adds a report of a member: its requests since its last report. Reports of unknown members are ignored.
     pub fn report(&mut self, member: Member, usage: Usage, now: Moment) {
         self.shares.ledger.advance(now);
         let fair = self.shares.ledger.rate / (self.shares.members.len() as u64).max(1);
@@ -147,7 +149,8 @@ impl Division {
         self.wake_at(Some(now));
     }
 
-    /// A member has gone, or cannot be reached. It may spend its share until that has run out, so no other member gets it before.
+    /// Removes a member that has left or cannot be reached. It may spend its share until the share expires, so no other member gets
+    /// it before.
     pub fn leave(&mut self, member: Member) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.left = true;
@@ -156,7 +159,7 @@ impl Division {
         }
     }
 
-    /// When [`pushes`](Self::pushes) may have something to say although nothing has happened.
+    /// The next moment at which [`pushes`](Self::pushes) may return messages without another call before.
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         let paced = self.divided.map(|at| at.plus(PACE));
@@ -166,7 +169,7 @@ impl Division {
         self.learning.or(wake)
     }
 
-    /// What is to be sent now: shares that changed, and those of members that reported, so that they go on.
+    /// The messages to send now: changed shares, and the shares of members that have reported, to renew them.
     pub fn pushes(&mut self, now: Moment) -> Vec<Push> {
         self.shares.ledger.advance(now);
         if self.learning.is_some_and(|until| now < until) {
@@ -174,7 +177,7 @@ impl Division {
         }
         let newcomers = std::mem::take(&mut self.newcomers);
         let mut changed = match self.learning.take() {
-            // They are among those that are divided among. What was refilled meanwhile was lent by the server before.
+            // Members have reported by now. Tokens that were refilled meanwhile were lent by the server before.
             Some(_) => {
                 self.shares.ledger.forget();
                 Vec::new()
@@ -210,14 +213,14 @@ impl Division {
         changed.into_iter().filter_map(push).collect()
     }
 
-    /// What a member has and wants.
+    /// The share and the demand of a member.
     #[must_use]
     pub fn member(&self, member: Member) -> Option<MemberView> {
         let state = self.shares.members.get(&member.0)?;
         Some(MemberView::of(member, state, self.shares.ledger.timing))
     }
 
-    /// What all have and want.
+    /// The state of all members.
     #[must_use]
     pub fn view(&self) -> DivisionView {
         let timing = self.shares.ledger.timing;
@@ -236,14 +239,14 @@ impl Division {
         }
     }
 
-    /// What is divided, and what of it members may hold: nanotokens per second.
+    /// The rate that is divided, and the rate that may be in force at members, in nanotokens per second.
     #[must_use]
     pub fn lent(&self) -> (u64, u64) {
         (self.shares.ledger.rate, self.shares.ledger.held().0)
     }
 
-    /// Whether it is as if it were new: there are no members, nothing is lent, and the burst is whole. Only then can it be dropped
-    /// and made anew without giving anything away.
+    /// Whether it is in its initial state: no members, nothing lent, and the whole burst free. Only then can it be dropped and created
+    /// again without exceeding the limit.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.shares.members.is_empty()
@@ -258,7 +261,7 @@ impl Division {
     }
 }
 
-/// Nanotokens per second, rounded up: so one in a minute is one in a minute.
+/// The rate of a quota in nanotokens per second, rounded up, so that one a minute stays at least one a minute.
 fn rate(quota: Quota) -> u64 {
     let nanos = quota.period().as_nanos().max(1);
     let nano = u128::from(NANO);

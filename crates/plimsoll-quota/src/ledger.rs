@@ -1,4 +1,4 @@
-//! What is lent to whom. Nothing is handed out but by this, so the bound holds whoever decides how to divide.
+//! The ledger of lent rate and burst. All assignments go through it, so that the bound holds for every way of dividing.
 
 use plimsoll::Moment;
 
@@ -8,10 +8,10 @@ use crate::timing::Timing;
 /// Parts of a token in which the ledger counts: a nanotoken per second, for a nanosecond.
 const ATTO: u128 = 1_000_000_000_000_000_000;
 
-/// A token bucket whose refill and whose room are lent out.
+/// A token bucket whose refill and capacity are lent to members.
 ///
-/// `held_rate` and `held_burst` are sums of what may be in force at members, of each the most; `tokens` are those
-/// assigned to no member. At all times `held_rate <= rate` and `held_burst + tokens <= burst`, as long as the terms stay what they are.
+/// `held_rate` and `held_burst` are sums over members of the largest share that may be in force there; `tokens` are those
+/// assigned to no member. While rate and burst do not change, `held_rate <= rate` and `held_burst + tokens <= burst`.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// Nanotokens per second.
@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
     at: Moment,
 }
 
-/// What is assigned to one member.
+/// The assignment of one member.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
     assigned: Option<Assigned>,
@@ -36,7 +36,7 @@ pub(crate) struct Holding {
 #[derive(Clone, Copy, Debug)]
 struct Assigned {
     share: Share,
-    /// When it was sent first, and last.
+    /// The moments at which it was sent first and last.
     pushed: Moment,
     sent: Moment,
 }
@@ -69,7 +69,7 @@ impl Ledger {
         self.fit();
     }
 
-    /// There are no tokens to give.
+    /// Drops all unassigned tokens.
     pub(crate) const fn forget(&mut self) {
         self.tokens = 0;
     }
@@ -101,8 +101,8 @@ impl Ledger {
         (narrow(self.held_rate), narrow(self.held_burst))
     }
 
-    /// Gives a member a share of at most this, in the place of the one it has; less if less is free. Returns whether
-    /// anything was assigned. A member whose share may or may not have expired is assigned nothing until it has.
+    /// Assigns a member a share of at most this instead of its present one; less if less is free. Returns whether a share was
+    /// assigned. While it is uncertain whether the present share has expired at the member, nothing is assigned.
     pub(crate) fn give(
         &mut self,
         holding: &mut Holding,
@@ -115,8 +115,8 @@ impl Ledger {
             return false;
         }
         let (mut most_rate, mut most_burst) = (had.rate(), u64::from(had.burst()));
-        // After a smaller share comes a larger one only if the smaller has arrived: tokens that are refilled meanwhile
-        // would grow with the second.
+        // A larger share follows a smaller one only after the smaller one has arrived: otherwise tokens that were refilled
+        // meanwhile would be multiplied.
         if holding.before.is_none() {
             most_rate = most_rate.saturating_add(self.free_rate());
             most_burst = most_burst.saturating_add(self.free_burst());
@@ -131,8 +131,8 @@ impl Ledger {
         true
     }
 
-    /// Gives a share with a burst of 1 to a member that has one from a server whose ledger is lost. A bucket keeps its ratio
-    /// when it is replaced, so this makes no token unless it had no bucket.
+    /// Assigns a share with a burst of 1 to a member that has a share of a server whose ledger is lost. A bucket keeps its fill
+    /// ratio when it is replaced, so this creates no token unless the member had no bucket.
     pub(crate) fn adopt(&mut self, holding: &mut Holding, rate: u64, now: Moment) {
         let room = u128::from(self.burst).saturating_sub(self.held_burst);
         let share = Share::at_most(rate.min(self.free_rate()), narrow(room.min(1)));
@@ -166,7 +166,7 @@ impl Ledger {
         });
     }
 
-    /// A report came: what was sent long enough ago has arrived.
+    /// Handles a report: shares that were sent long enough before it have arrived.
     pub(crate) fn confirm(&mut self, holding: &mut Holding, now: Moment) {
         let settle = self.timing.settle();
         if let Some(assigned) = holding.assigned
@@ -176,7 +176,7 @@ impl Ledger {
         }
     }
 
-    /// Takes back what has run out at the member.
+    /// Takes back a share that has expired at the member.
     pub(crate) fn expire(&mut self, holding: &mut Holding, now: Moment) {
         let gone = self.gone_after();
         self.update(holding, |holding| {
@@ -187,7 +187,7 @@ impl Ledger {
         });
     }
 
-    /// Sends a share again, so that it goes on. Returns whether there is one.
+    /// Renews the share by sending it again. Returns whether there is one.
     pub(crate) fn refresh(&self, holding: &mut Holding, now: Moment) -> bool {
         let doubt = holding.in_doubt(self.timing, now);
         match &mut holding.assigned {
@@ -209,7 +209,7 @@ impl Ledger {
         self.held_burst += u128::from(burst);
     }
 
-    /// After this time nothing of what was sent is in force.
+    /// The time after which no share that was sent is in force.
     fn gone_after(&self) -> u64 {
         narrow((self.timing.ttl() + self.timing.settle()).as_nanos())
     }
@@ -225,19 +225,19 @@ impl Holding {
         self.assigned.is_some()
     }
 
-    /// Whether a smaller share is on its way.
+    /// Whether a smaller share was sent and not yet confirmed.
     pub(crate) const fn is_shrinking(&self) -> bool {
         self.before.is_some()
     }
 
-    /// The most that may be in force: a rate and a burst.
+    /// The largest rate and burst that may be in force.
     pub(crate) fn held(&self) -> (u64, u32) {
         let share = self.share();
         let before = self.before.map_or((0, 0), |it| (it.rate, it.burst));
         (share.rate().max(before.0), share.burst().max(before.1))
     }
 
-    /// When the assigned share was sent first.
+    /// The moment at which the assigned share was first sent.
     pub(crate) fn pushed(&self) -> Option<Moment> {
         self.assigned.map(|assigned| assigned.pushed)
     }
@@ -246,7 +246,7 @@ impl Holding {
         self.version
     }
 
-    /// When nothing of it is in force any more, unless it is sent again.
+    /// The moment after which it is not in force, unless it is sent again.
     pub(crate) fn until(&self, timing: Timing) -> Option<Moment> {
         let assigned = self
             .assigned
@@ -254,7 +254,7 @@ impl Holding {
         assigned.max(self.before.map(|before| before.until))
     }
 
-    /// Whether the assigned share may or may not have expired at the member: it was sent too long ago to be sent again in time.
+    /// Whether it is uncertain if the share has expired at the member: it was sent too long ago to be renewed in time.
     fn in_doubt(&self, timing: Timing, now: Moment) -> bool {
         let safe = timing.ttl() - timing.settle();
         self.assigned

@@ -1,9 +1,11 @@
 //! Max-min fair division.
 
-/// Divides `total` among members by what each wants and by weight. Returns what each gets, in order.
+/// Divides `total` among members by demand and weight, max-min fair. Each member is `(demand, weight)`. Returns the part of each,
+/// in order, in O(n log n).
 ///
-/// A member that wants less than its fair part gets what it wants, and what that leaves is divided among the others. O(n log n). No member can get more without taking it from a member that has no more by weight. The sum is at most `total`, and within
-/// the number of members of it unless all have what they want. A weight of 0 counts as 1.
+/// A member that demands less than its fair part gets its demand, and the rest is divided among the others. No member can get
+/// more without taking it from a member that has no more in relation to its weight. The sum is at most `total`; unless all
+/// demands are met, it is less than `total` by at most the number of members. A weight of 0 counts as 1.
 ///
 /// ```
 /// use plimsoll_quota::max_min;
@@ -17,7 +19,7 @@
 pub fn max_min(wants: &[(u64, u32)], total: u64) -> Vec<u64> {
     let weight = |index: usize| u128::from(wants[index].1.max(1));
     let mut order: Vec<usize> = (0..wants.len()).collect();
-    // By how high the level must be for a member to have all it wants.
+    // Sorted by the level at which the demand of a member is met.
     order.sort_by(|&a, &b| {
         let (left, right) = (
             u128::from(wants[a].0) * weight(b),

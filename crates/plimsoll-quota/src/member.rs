@@ -1,11 +1,11 @@
-//! What is known of a member.
+//! The state of a member.
 
 use plimsoll::Moment;
 
 use crate::demand::{Demand, Usage};
 use crate::ledger::Holding;
 
-/// One that spends a share: a stream of a proxy.
+/// The id of a member of a division, such as a stream of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Member(pub(crate) u64);
 
@@ -17,14 +17,14 @@ pub(crate) struct State {
     /// Whether the last report had refusals, and whether it had anything.
     pub(crate) denied: bool,
     pub(crate) active: bool,
-    /// Whether it has said goodbye: what it holds is lent until it has run out.
+    /// Whether it has left. Its share stays lent until it expires.
     pub(crate) left: bool,
-    /// Whether a share of a server before this one may be in force there.
+    /// Whether a share of the server before the restart may be in force there.
     pub(crate) known_before: bool,
-    /// When it got its bucket, or lost it; and what it has spent since.
+    /// The moment at which it got or lost its bucket, and its usage since.
     pub(crate) turn: Moment,
     pub(crate) spent: u64,
-    /// All that it has reported.
+    /// The sum of its reports.
     pub(crate) total: Usage,
 }
 
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// What it should have: what it would spend and an eighth, or `fair` while that is not known.
+    /// Its target: its demand and an eighth, or `fair` while the demand is unknown.
     pub(crate) fn want(&self, fair: u64) -> u64 {
         let rate = self.demand.rate();
         rate.map_or(fair, |rate| rate.saturating_add(rate / 8))

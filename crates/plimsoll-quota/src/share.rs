@@ -1,20 +1,20 @@
-//! What a member may spend, in numbers that Envoy can read.
+//! The share of a member, in numbers that Envoy can read.
 
 use std::time::Duration;
 
 /// Nanotokens per second to a token per second.
 pub(crate) const NANO: u64 = 1_000_000_000;
-/// Intervals that are tried for a share, from the one that reads best.
+/// The intervals that are tried for a share, the most readable first.
 const INTERVALS: [u32; 6] = [1, 10, 60, 600, 3600, 86_400];
-/// An interval is good if the share is at most a hundredth less than it should be.
+/// An interval is accepted if the share is at most a hundredth below the target.
 const FINE: u128 = 100;
 /// Envoy refills a bucket at least once a year, whatever its configuration says.
 const LONGEST: u32 = 365 * 86_400;
 
-/// What a member may spend: `tokens` in every interval, and at most `burst` at once.
+/// The share of a member: `tokens` in every interval, and at most `burst` at once.
 ///
-/// Envoy refills continuously, whatever the interval is, reads whole seconds of it, and counts in 32 bits. A share of nothing
-/// ([`Share::NONE`]) denies everything.
+/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits.
+/// [`Share::NONE`] refuses everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Share {
@@ -24,14 +24,14 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing.
+    /// The empty share, which refuses everything.
     pub const NONE: Self = Self {
         tokens: 0,
         seconds: 0,
         burst: 0,
     };
 
-    /// The largest share of at most `rate` nanotokens per second: nothing if there is no burst, or not a token in a year.
+    /// The largest share of at most `rate` nanotokens per second. Empty if `burst` is 0 or the rate is below a token a year.
     pub(crate) fn at_most(rate: u64, burst: u64) -> Self {
         let nano = u128::from(NANO);
         let within = |seconds: u32| u128::from(rate) * u128::from(seconds);
@@ -40,7 +40,7 @@ impl Share {
             tokens >= nano && tokens % nano * FINE <= tokens
         });
         let seconds = fine.unwrap_or_else(|| match NANO.div_ceil(rate.max(1)) {
-            // One token in so many seconds.
+            // One token in several seconds.
             slow if slow > 86_400 => u32::try_from(slow).unwrap_or(u32::MAX),
             _ => 86_400,
         });
@@ -56,31 +56,31 @@ impl Share {
         }
     }
 
-    /// Tokens in every interval.
+    /// The tokens of every interval.
     #[must_use]
     pub const fn tokens(self) -> u32 {
         self.tokens
     }
 
-    /// The interval, of whole seconds.
+    /// The interval, in whole seconds.
     #[must_use]
     pub const fn interval(self) -> Duration {
         Duration::from_secs(self.seconds as u64)
     }
 
-    /// The most that is spent at once.
+    /// The most that can be spent at once.
     #[must_use]
     pub const fn burst(self) -> u32 {
         self.burst
     }
 
-    /// Whether nothing may be spent.
+    /// Whether it is empty.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.burst == 0
     }
 
-    /// Nanotokens per second, rounded up.
+    /// The rate in nanotokens per second, rounded up.
     #[must_use]
     pub fn rate(self) -> u64 {
         let nanos = u64::from(self.tokens).saturating_mul(NANO);

@@ -1,4 +1,4 @@
-//! From what members have to what they should have, in steps that are worth a message.
+//! Moves the shares of members towards their targets, in steps large enough to be worth a message.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::member::State;
 use crate::share::NANO;
 use crate::targets::{self, ONE_A_DAY, Target};
 
-/// A share changes if it would change by more than a tenth.
+/// A share is changed if it would change by more than a tenth.
 const CALM: u64 = 10;
-/// It rises by a thirty-second if the member is refusing requests.
+/// It is raised by a thirty-second or more if the member refuses requests.
 const DENIED: u64 = 32;
-/// It shrinks by a hundred and twenty-eighth if others are refused and nothing is free.
+/// It is lowered by a hundred and twenty-eighth or more if other members refuse requests and nothing is free.
 const PRESSED: u64 = 128;
-/// A sixty-fourth is lent to no member where members are so many that no single one could tell the difference: new ones find
-/// something, and what they start with.
+/// A sixty-fourth is kept free if there are so many members that the difference is negligible for each: new members start with
+/// it.
 const MANY: u64 = 16;
 const RESERVE: u64 = 64;
-/// At most an eighth is withheld for tokens to start buckets with, so that they come within ten seconds if they can.
+/// At most an eighth is withheld to refill tokens for new buckets, so that they are there within ten seconds if possible.
 const WITHHELD: u64 = 8;
 const WITHIN: u64 = 10;
 
@@ -38,8 +38,8 @@ impl Shares {
         }
     }
 
-    /// New members get an equal part of the whole, but at most half of what is free: others may come in the same moment. If nothing
-    /// is free, they are pushed a share of nothing.
+    /// Assigns new members an equal part of the whole, but at most half of what is free, because others may join at the same moment.
+    /// If nothing is free, they get [`Share::NONE`].
     pub(crate) fn start(&mut self, newcomers: &[u64], now: Moment) -> Vec<u64> {
         let here = self.members.values().filter(|state| !state.left).count() as u64;
         let mut changed = Vec::new();
@@ -56,20 +56,20 @@ impl Shares {
         changed
     }
 
-    /// Sends a share again. Returns whether there is one.
+    /// Renews a share. Returns whether there is one.
     pub(crate) fn refresh(&mut self, id: u64, now: Moment) -> bool {
         let state = self.members.get_mut(&id).filter(|state| !state.left);
         state.is_some_and(|state| self.ledger.refresh(&mut state.holding, now))
     }
 
-    /// When the first that has gone has nothing any more.
+    /// The first moment at which the share of a member that has left expires.
     pub(crate) fn first_gone(&self) -> Option<Moment> {
         let gone = self.members.values().filter(|state| state.left);
         let until = gone.filter_map(|state| state.holding.until(self.ledger.timing));
         until.min().map(|until| until.plus_nanos(1))
     }
 
-    /// Forgets what has run out, and divides. Returns the members with a changed share, and whether some should have more than there was.
+    /// Removes expired shares, and divides. Returns the members with a changed share, and whether some should get more than was free.
     pub(crate) fn divide(&mut self, now: Moment) -> (Vec<u64>, bool) {
         let ledger = &mut self.ledger;
         self.members.retain(|_, state| {
@@ -108,15 +108,15 @@ impl Shares {
         (moved, short || lacking > 0)
     }
 
-    /// What all that are here should have.
+    /// The targets of all members that have not left.
     fn targets(&self, rate: u64, burst: u64, now: Moment) -> Vec<Target> {
         let here = self.members.iter().filter(|(_, state)| !state.left);
         let here: Vec<_> = here.map(|(&id, state)| (id, state)).collect();
         if here.len() as u64 <= burst {
             return targets::divide(&here, rate, burst);
         }
-        // Fewer tokens than members: some have a bucket, and the others none.
-        // A report passes before the next one has what another gives up: turns last longer than that.
+        // Fewer tokens than members: only some have a bucket.
+        // A report passes before a member gets what another one gives up, so a turn lasts longer than that.
         let turn = 2 * u64::try_from(self.ledger.timing.ttl().as_nanos()).unwrap_or(u64::MAX / 2);
         let meanwhile = u128::from(rate / burst.max(1)) * u128::from(turn / 2);
         let slow = meanwhile < u128::from(NANO) * u128::from(NANO);
@@ -140,7 +140,7 @@ impl Shares {
         goal
     }
 
-    /// Tokens that buckets would have to be given to be as large as they should.
+    /// The tokens that are missing for buckets of the target size.
     fn lacking(&self, goal: &[Target]) -> u64 {
         let lacks = |target: &Target| {
             let has = self.members[&target.id].holding.share().burst();
@@ -149,7 +149,7 @@ impl Shares {
         goal.iter().map(lacks).fold(0, u64::saturating_add)
     }
 
-    /// Whether members that are refused should have more than is free, so that others must give.
+    /// Whether members that refuse requests should get more than is free, so that others must give up some of theirs.
     fn is_pressed(&self, goal: &[Target], room: u64) -> bool {
         let mut need = 0_u64;
         for target in goal {
@@ -193,7 +193,7 @@ impl Shares {
         }
     }
 
-    /// Returns whether some should have more than there is.
+    /// Returns whether some should get more than is free.
     fn raise(&mut self, goal: &[Target], room: u64, now: Moment, moved: &mut Vec<u64>) -> bool {
         let members = &mut self.members;
         let ledger = &mut self.ledger;
@@ -210,7 +210,7 @@ impl Shares {
                 order.push((!has.is_none(), state.turn, *target));
             }
         }
-        // Those without a bucket first: of them, the one that has waited longest.
+        // Members without a bucket first, the longest-waiting one before the others.
         order.sort_by_key(|&(has, turn, target)| (has, turn, target.id));
         let tokens = ledger.free_burst();
         let mut short = false;
@@ -269,8 +269,8 @@ impl Shares {
     }
 }
 
-/// Whether a bucket may be replaced: parts of a token are lost with it, so it must have been refilled by some; or be much too
-/// large or too small.
+/// Whether a bucket may be replaced. Fractions of a token are lost then, so it must have refilled some tokens since, or be much
+/// too large or too small.
 fn is_ripe(state: &State, rate: u64, ledger: &Ledger, now: Moment) -> bool {
     let has = state.holding.share().rate().max(1);
     let Some(pushed) = state.holding.pushed() else {

@@ -1,4 +1,4 @@
-//! What each member should have, whoever holds it now.
+//! The target of each member, independent of present shares.
 
 use plimsoll::Moment;
 
@@ -6,7 +6,7 @@ use crate::max_min::max_min;
 use crate::member::State;
 use crate::share::NANO;
 
-/// What one member should have.
+/// The target of one member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) id: u64,
@@ -14,11 +14,11 @@ pub(crate) struct Target {
     pub(crate) burst: u64,
 }
 
-/// In a rotation, a bucket that is refilled so slowly lends out nearly nothing: tokens come from the ledger.
+/// The refill of a bucket in a rotation. It is nearly 0: tokens come from the ledger.
 pub(crate) const ONE_A_DAY: u64 = NANO / 86_400;
 
-/// Divides `rate` max-min fair by what members want, then what is left equally but for an eighth, so that a member that was idle
-/// is not at zero and a new one finds something; and `burst` in proportion, at least 1 for each.
+/// Divides `rate` max-min fair by demand, then the rest equally except for an eighth, so that an idle member is not at zero and
+/// a new one can start; and `burst` in proportion, at least 1 for each.
 pub(crate) fn divide(members: &[(u64, &State)], rate: u64, burst: u64) -> Vec<Target> {
     let count = members.len() as u64;
     if count == 0 {
@@ -39,7 +39,7 @@ pub(crate) fn divide(members: &[(u64, &State)], rate: u64, burst: u64) -> Vec<Ta
             *part += more;
         }
     }
-    // Rounded together, so that no token is lost by rounding.
+    // Rounded cumulatively, so that no token is lost.
     let whole = u128::from(rate.max(1));
     let spare = u128::from(burst.saturating_sub(count));
     let (mut parts_so_far, mut spare_so_far) = (0_u128, 0_u128);
@@ -56,8 +56,8 @@ pub(crate) fn divide(members: &[(u64, &State)], rate: u64, burst: u64) -> Vec<Ta
     members.iter().zip(parts).map(target).collect()
 }
 
-/// Where there are fewer tokens in the burst than members, some have a bucket and the others wait for it. Returns those that should
-/// have one: at most `places`.
+/// If the burst has fewer tokens than there are members, only some have a bucket, in rotation. Returns the members that should
+/// have one, at most `places`.
 pub(crate) fn rotate(
     members: &[(u64, &State)],
     places: usize,
@@ -68,7 +68,7 @@ pub(crate) fn rotate(
     let (mut holders, mut waiting): (Vec<_>, Vec<_>) = members
         .iter()
         .partition(|(_, state)| !state.holding.share().is_none());
-    // Members without a report and members with refusals before idle ones; then by the time they have waited.
+    // Members without a report and members with refusals come before idle ones, then the longest-waiting first.
     waiting.retain(|(_, state)| !state.holding.is_shrinking());
     waiting.sort_by_key(|(id, state)| (!state.active, state.turn, *id));
     let wanting = waiting.iter().filter(|(_, state)| state.active).count();
@@ -81,11 +81,11 @@ pub(crate) fn rotate(
         let spent = slow && state.spent > 0;
         spent || !state.active || now.nanos_since(state.turn) >= turn
     };
-    // Idle ones go first, then those that have had their bucket longest.
+    // Idle members give up their bucket first, then those that have had it longest.
     holders.sort_by_key(|(id, state)| (state.active, state.turn, *id));
     let mut give_up = wanting.saturating_sub(vacant);
     holders.retain(|(_, state)| {
-        // With its token spent, a slow bucket is of no use to anybody.
+        // A slow bucket whose token is spent is useless.
         let useless = slow && state.spent > 0 && state.denied;
         let ends = useless || (give_up > 0 && is_over(state));
         give_up -= usize::from(ends && give_up > 0);

@@ -1,11 +1,11 @@
-//! When members report, and how long an assignment lasts.
+//! The times of reports, messages and assignments.
 
 use std::fmt;
 use std::time::Duration;
 
-/// When members report, how long a message may take, and how long an assignment lasts without being sent again.
+/// The interval of reports, the longest delay of a message, and the lifetime of an assignment.
 ///
-/// [`Timing::ENVOY`] is what Envoy does: reports every 5 s, whatever it is asked for; assignments of 15 s, three reports.
+/// [`Timing::ENVOY`] fits Envoy: it reports every 5 s, regardless of its configuration; assignments last 15 s, three reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Timing {
@@ -22,8 +22,8 @@ impl Timing {
         ttl: 15_000_000_000,
     };
 
-    /// `report`: how often members report. `settle`: within what time a message arrives, and an assignment is dropped whose
-    /// time is over. `ttl`: how long an assignment lasts, in whole seconds, since that is what Envoy reads.
+    /// `report` is the interval of reports; `settle` the longest time that a message takes, and that a member takes to drop an
+    /// expired assignment; `ttl` the lifetime of an assignment, in whole seconds, because Envoy reads no fractions.
     ///
     /// # Panics
     ///
@@ -36,12 +36,12 @@ impl Timing {
         }
     }
 
-    /// [`new`](Self::new), for times that come from outside.
+    /// [`new`](Self::new), for values that may be invalid.
     ///
     /// # Errors
     ///
-    /// If `report` or `settle` is zero, `ttl` is not of whole seconds, longer than a day, or too short for a member that
-    /// reports in time to keep its assignment: it must be longer than `report` and three times `settle`.
+    /// If `report` or `settle` is zero, or `ttl` is not in whole seconds, longer than a day, or not longer than `report` plus three
+    /// times `settle`, so that a member that reports in time could lose its assignment.
     pub fn try_new(
         report: Duration,
         settle: Duration,
@@ -73,19 +73,19 @@ impl Timing {
         }
     }
 
-    /// How often members report.
+    /// The interval of reports.
     #[must_use]
     pub const fn report(self) -> Duration {
         Duration::from_nanos(self.report)
     }
 
-    /// Within what time a message arrives.
+    /// The longest time that a message takes.
     #[must_use]
     pub const fn settle(self) -> Duration {
         Duration::from_nanos(self.settle)
     }
 
-    /// How long an assignment lasts.
+    /// The lifetime of an assignment.
     #[must_use]
     pub const fn ttl(self) -> Duration {
         Duration::from_nanos(self.ttl)
@@ -98,12 +98,12 @@ impl Default for Timing {
     }
 }
 
-/// All times that are allowed fit: they are shorter than the `ttl`, which is at most a day.
+/// Never overflows: all valid times are shorter than `ttl`, which is at most a day.
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Times that do not go together.
+/// The error of times that are invalid together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidTiming {
     rule: &'static str,

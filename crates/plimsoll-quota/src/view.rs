@@ -1,4 +1,4 @@
-//! What members have and want, to be shown.
+//! Views of a division and its members, for operators.
 
 use plimsoll::Moment;
 
@@ -7,27 +7,27 @@ use crate::member::{Member, State};
 use crate::share::Share;
 use crate::timing::Timing;
 
-/// What a member has and wants.
+/// The share and the demand of a member.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberView {
-    /// Which.
+    /// The member.
     pub member: Member,
-    /// The share that was assigned to it last; none if that has expired.
+    /// The share that was last assigned to it; [`Share::NONE`] if it has expired.
     pub share: Share,
-    /// The most that it may hold, because it may not have heard of less: nanotokens per second.
+    /// The largest rate that may be in force at the member, which may not have received a smaller share yet: nanotokens per second.
     pub held_rate: u64,
-    /// The most that it may spend at once, because it may not have heard of less.
+    /// The largest burst that may be in force at the member.
     pub held_burst: u32,
-    /// What it would spend, in nanotokens per second, once it is known.
+    /// Its demand, in nanotokens per second. `None` before its first report.
     pub wants: Option<u64>,
-    /// Whether it was refusing requests when it reported last.
+    /// Whether its last report had refused requests.
     pub denied: bool,
-    /// When it has nothing any more, unless it is sent again.
+    /// The moment at which its share expires, unless it is sent again.
     pub expires: Option<Moment>,
-    /// Whether it has gone, or cannot be reached.
+    /// Whether it has left.
     pub left: bool,
-    /// All that it has reported.
+    /// The sum of its reports.
     pub total: Usage,
 }
 
@@ -48,22 +48,22 @@ impl MemberView {
     }
 }
 
-/// What all have and want.
+/// The state of a division, with all its members.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DivisionView {
-    /// What is divided, in nanotokens per second.
+    /// The rate that is divided, in nanotokens per second.
     pub rate: u64,
-    /// The most that is spent at once, by all together.
+    /// The burst of all members together.
     pub burst: u64,
-    /// What members may hold of the rate: never more than it, unless it was lowered a moment ago.
+    /// The sum of the rates that may be in force at members. It exceeds `rate` only after the rate was lowered.
     pub held_rate: u64,
-    /// What members may hold of the burst; with `tokens` never more than it.
+    /// The sum of the bursts that may be in force at members. With `tokens` it does not exceed `burst`.
     pub held_burst: u64,
-    /// Whole tokens that are assigned to no member.
+    /// The whole tokens that are assigned to no member.
     pub tokens: u64,
-    /// Until when no shares are pushed, after a restart.
+    /// The moment until which no shares are pushed, after a restart.
     pub learning: Option<Moment>,
-    /// All members, from the oldest on.
+    /// All members, the oldest first.
     pub members: Vec<MemberView>,
 }

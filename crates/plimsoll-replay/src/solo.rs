@@ -9,7 +9,7 @@ use std::sync::Arc;
 use plimsoll::{Demand, Limiter, Permit};
 use plimsoll_config::uses::CostSpec;
 use plimsoll_config::{Config, KeyedLimiter};
-use plimsoll_engine::{Asked, Hold, Limits, Refusal};
+use plimsoll_engine::{AskRecord, Hold, Limits, Refusal};
 
 use crate::described::{document, is_bare};
 
@@ -104,7 +104,7 @@ impl Solos {
         like: Demand,
         mut told: impl FnMut(usize, Option<Permit<'_>>),
     ) -> bool {
-        let mut each = |asked: Asked<'_>| {
+        let mut each = |asked: AskRecord<'_>| {
             let demand = like.cost(asked.cost).at_once();
             let permit = match &self.of[asked.limit] {
                 Solo::Not | Solo::Engine => return,

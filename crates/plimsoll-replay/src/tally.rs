@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll::Reason;
-use plimsoll_engine::{Asked, Hold, Refusal};
+use plimsoll_engine::{AskRecord, Hold, Refusal};
 
 use crate::distinct::{Distinct, hash};
 use crate::flips::{Flips, Verdict};
@@ -156,7 +156,7 @@ impl Tally {
         limit.note_first(of, what, key);
     }
 
-    fn asked(&mut self, asked: &Asked<'_>, at: i64) {
+    fn asked(&mut self, asked: &AskRecord<'_>, at: i64) {
         let limit = &mut self.limits[asked.limit];
         limit.asked += 1;
         if asked.key.is_empty() && self.peaks.is_none() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use plimsoll::{ManualClock, Moment, Outcome, Permit};
 use plimsoll_ambient::{CpuReading, MemoryReading, Sampler};
 use plimsoll_config::{Config, ConfigError};
-use plimsoll_engine::{Decide, Hold, Limits, Refusal, Served};
+use plimsoll_engine::{Decide, Hold, Limits, RecordedResponse, Refusal};
 
 use crate::record::Record;
 
@@ -37,12 +37,12 @@ pub(crate) struct Brief {
     pub(crate) file: u32,
     pub(crate) line: u64,
     pub(crate) duration: u64,
-    pub(crate) served: Served,
+    pub(crate) served: RecordedResponse,
 }
 
 impl Brief {
     pub(crate) fn of(record: &Record, number: u64) -> Self {
-        let mut served = Served::new(record.status);
+        let mut served = RecordedResponse::new(record.status);
         (served.sent, served.received) = (record.sent, record.received);
         Self {
             number,
@@ -92,7 +92,7 @@ type Woken = Arc<Mutex<Vec<usize>>>;
 /// What a request holds until it ends.
 enum Held {
     /// Of a decision.
-    Hold(Hold, Served),
+    Hold(Hold, RecordedResponse),
     /// Of a limit that was asked alone.
     Permit(Permit<'static>, Outcome),
 }
@@ -370,12 +370,12 @@ impl World {
 }
 
 /// A request has been served.
-fn end_hold(mut hold: Hold, served: &Served) {
-    hold.settle_served(served);
+fn end_hold(mut hold: Hold, served: &RecordedResponse) {
+    hold.settle_recorded(served);
     hold.finish(outcome(served));
 }
 
-const fn outcome(served: &Served) -> Outcome {
+const fn outcome(served: &RecordedResponse) -> Outcome {
     match served.status {
         429 | 503 | 504 => Outcome::Overload,
         500.. => Outcome::Ignore,

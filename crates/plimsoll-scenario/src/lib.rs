@@ -1,7 +1,7 @@
-//! Tests for limits, written as scenarios: what is asked of a limiter, step by step, and what it must answer.
+//! Tests for limits, written as scenarios: steps against a limiter, and the expected answers.
 //!
-//! A scenario file is YAML or JSON. It runs against the real limiters of [`plimsoll`] on a clock that is moved by
-//! hand, so an hour takes no time and the outcome never depends on the machine.
+//! A scenario file is YAML or JSON. It runs against the real limiters of [`plimsoll`] on a manual clock, so that an hour takes no
+//! time and the result does not depend on the machine.
 //!
 //! ```
 //! let text = "
@@ -20,10 +20,10 @@
 //! # Ok::<(), plimsoll_scenario::FileError>(())
 //! ```
 //!
-//! Any step may say which `events` have happened since the last step that does, by their words and in order, or `none`.
-//! Limits on `memory` and `cpu` run on a machine of the scenario with a tebibyte of memory: `sample: 90%` or `sample: 800B` says how much
-//! of it, or of the processor's time since the last sample, is used, and has it measured. Of `partitions` the `key` of a step is the
-//! name of a share, of `policies` an operation and who calls it, as `login|192.0.2.1`.
+//! A step with `events` lists the events since the last step with `events`, by name and in order, or `none`. Limits on `memory`
+//! and `cpu` run on a simulated machine with a tebibyte of memory: `sample: 90%` or `sample: 800B` sets the used memory, or the
+//! processor time since the last sample, and measures it. For `partitions` the `key` of a step is the name of a partition, for
+//! `policies` an operation and its caller, such as `login|192.0.2.1`.
 //!
 //! ```
 //! let text = "
@@ -44,8 +44,7 @@
 //! # Ok::<(), plimsoll_scenario::FileError>(())
 //! ```
 //!
-//! A scenario can also be a trace: a [limit algorithm](plimsoll::adaptive), the samples it is fed, and the limit
-//! after each.
+//! A scenario can also be a trace: an [adaptive algorithm](plimsoll::adaptive), its samples, and the limit after each.
 //!
 //! ```
 //! let text = "
@@ -61,8 +60,8 @@
 //! # Ok::<(), plimsoll_scenario::FileError>(())
 //! ```
 //!
-//! And it can be requests to the limits of a [configuration](https://docs.rs/plimsoll-config), through the layer that
-//! a server would put around its handler (feature `config`):
+//! Or it sends requests to the limits of a [configuration](https://docs.rs/plimsoll-config), through the layer that a server
+//! puts around its handler (feature `config`):
 //!
 //! ```yaml
 //! - name: a client has five logins in ten minutes
@@ -77,19 +76,17 @@
 //!     - { ask: per_token, key: anna, cost: 3, expect: allowed, remaining: 57 }
 //! ```
 //!
-//! A request has `headers`, a `body` (a text, or a number of bytes), `claims` and `descriptors`; its answer a `status`, an `answer`
-//! (the body), `answer_headers` and `usage`. With `as: NAME` it stays under way until `finish: NAME`; one that waits in a queue is
-//! `pending`, and `settled: { NAME: allowed }` says what became of it.
+//! A request has `headers`, a `body` (a text, or a number of bytes), `claims` and `descriptors`; its response a `status`, an
+//! `answer` (the body), `answer_headers` and `usage`. With `as: NAME` it stays in flight until `finish: NAME`. A request that waits
+//! in a queue is `pending`; `settled: { NAME: allowed }` is its expected result.
 //!
-//! In a test of one's own, [`assert_file`] is all that is needed. The program `plimsoll test` runs the same files.
+//! In a Rust test, call [`assert_file`]. The program `plimsoll test` runs the same files.
 //!
-//! With the feature `redis` the same files run against limits in a real Redis, which must answer alike: see
-//! `run_file_on`.
+//! With the feature `redis` the same files run against limits in a real Redis, with the same expectations: see `run_file_on`.
 //!
-//! A file is read strictly. An unknown field, a unit that does not exist, a name that no step defined, an expectation
-//! that could never be met: each is a [`FileError`] that says where it is, instead of a scenario that passes
-//! for the wrong reason. The format knows more than the library can do yet; such scenarios are read,
-//! counted as not supported, and never as passed.
+//! A file is read strictly. An unknown field, an unknown unit, a name that no step defined, an expectation that can never be
+//! met: each is a [`FileError`] with its place, so that no scenario passes for the wrong reason. Parts of the format that no
+//! limiter implements yet are counted as not supported, never as passed.
 
 mod read;
 mod report;
@@ -102,7 +99,7 @@ use std::path::Path;
 use plimsoll_spec::{Read, text_of};
 
 pub use plimsoll_spec::FileError;
-pub use report::{Failure, Report, ScenarioResult, Tally, Verdict};
+pub use report::{Failure, Report, ScenarioResult, ScenarioStatus, Tally};
 pub use schema::schema;
 
 #[cfg(feature = "redis")]
@@ -112,14 +109,13 @@ pub use run::redis::Place as RedisPlace;
 ///
 /// # Errors
 ///
-/// If the file cannot be opened or is not a scenario file. No scenario that fails is an error: see
-/// [`Report::tally`].
+/// If the file cannot be read or is not a scenario file. A scenario that fails is not an error: see [`Report::tally`].
 pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
     let path = path.as_ref();
     run_str(path, &text_of(path)?)
 }
 
-/// Runs every scenario of `text`; `path` is for the messages, and where files are that `config` names.
+/// Runs every scenario of `text`. `path` is used in messages, and as the base of the paths in `config`.
 ///
 /// # Errors
 ///
@@ -129,8 +125,8 @@ pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> 
     run_each(path, text, |scenario| run::run(scenario, path))
 }
 
-/// Runs every scenario of a file against limits in Redis. What Redis cannot hold is not run, and
-/// [counted apart](Tally::not_held).
+/// Runs every scenario of a file against limits in Redis. Scenarios that Redis cannot hold are skipped, and
+/// [counted](Tally::not_held).
 ///
 /// # Errors
 ///
@@ -145,18 +141,18 @@ pub fn run_file_on(path: impl AsRef<Path>, store: &RedisPlace) -> Result<Report,
 fn run_each(
     path: &Path,
     text: &str,
-    run: impl Fn(&spec::Scenario) -> Read<Verdict>,
+    run: impl Fn(&spec::Scenario) -> Read<ScenarioStatus>,
 ) -> Result<Report, FileError> {
     let scenarios = read::scenarios(text).map_err(|problem| FileError::problem(path, problem))?;
     let results = scenarios.iter().enumerate().map(|(index, scenario)| {
-        let verdict = run(scenario).map_err(|problem| {
+        let status = run(scenario).map_err(|problem| {
             let problem = read::at_top(problem.under_index(index));
             FileError::problem(path, read::in_scenario(problem, Some(&scenario.name)))
         })?;
         Ok(ScenarioResult::new(
             &scenario.name,
             scenario.place.line,
-            verdict,
+            status,
         ))
     });
     Ok(Report::new(path, results.collect::<Result<_, _>>()?))
@@ -173,8 +169,7 @@ fn run_each(
 ///
 /// # Panics
 ///
-/// If the file cannot be read, a scenario failed, or one is not supported yet: a scenario that was not run has shown
-/// nothing.
+/// If the file cannot be read, or a scenario failed or is not supported.
 #[track_caller]
 pub fn assert_file(path: impl AsRef<Path>) {
     let report = match run_file(path) {

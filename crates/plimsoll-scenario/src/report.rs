@@ -1,4 +1,4 @@
-//! What came of a file: scenario by scenario, and counted.
+//! The results of a file, scenario by scenario, and their counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,39 +7,38 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_spec::label;
 
-/// What came of the scenarios of one file.
+/// The results of the scenarios of one file.
 ///
-/// Its `Display` is what `plimsoll test` prints of a file: one line per scenario that failed, then the counts.
+/// `Display` prints what `plimsoll test` prints: one line per failed scenario, then the counts.
 #[derive(Debug)]
 pub struct Report {
     path: PathBuf,
     results: Vec<ScenarioResult>,
 }
 
-/// What came of one scenario.
+/// The result of one scenario.
 #[derive(Debug)]
 pub struct ScenarioResult {
     name: String,
     line: usize,
-    verdict: Verdict,
+    status: ScenarioStatus,
 }
 
-/// How a scenario ended.
+/// The status of a scenario after its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
-    /// Everything came as expected.
+pub enum ScenarioStatus {
+    /// All expectations were met.
     Passed,
-    /// A step did not.
+    /// A step did not meet its expectations.
     Failed(Failure),
-    /// The format has this, and no limiter can do it yet. The word says what: a kind, an algorithm, a verb.
+    /// No limiter implements this part of the format yet: a kind, an algorithm or a verb.
     NotSupported(&'static str),
-    /// Limiters in memory can do this, and a store of shared limits cannot hold it. The word says what: a kind, a verb,
-    /// a field.
+    /// The store cannot hold this part of the format: a kind, a verb or a field. Limiters in memory can.
     NotHeld(&'static str),
 }
 
-/// The step at which a scenario failed, and what differed.
+/// The step at which a scenario failed, and the differences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     step: usize,
@@ -47,7 +46,7 @@ pub struct Failure {
     mismatches: Vec<Mismatch>,
 }
 
-/// One thing that was expected, and what came instead.
+/// A difference between an expectation and the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     expected: String,
@@ -67,7 +66,7 @@ impl Mismatch {
         Self::new(format_args!("{what} {expected}"), got)
     }
 
-    /// A difference in what became of the request with this name.
+    /// A difference in the result of the request with this name.
     pub(crate) fn named(name: &str, expected: impl fmt::Display, got: impl fmt::Display) -> Self {
         Self::of(&format!("`{}`", label(name)), expected, got)
     }
@@ -107,14 +106,10 @@ impl fmt::Display for Failure {
 }
 
 impl ScenarioResult {
-    pub(crate) fn new(name: &str, line: usize, verdict: Verdict) -> Self {
-        // A name is part of one line of output, whatever it holds.
+    pub(crate) fn new(name: &str, line: usize, status: ScenarioStatus) -> Self {
+        // A name is printed as part of one line.
         let name = name.replace(char::is_control, " ");
-        Self {
-            name,
-            line,
-            verdict,
-        }
+        Self { name, line, status }
     }
 
     /// The scenario's name.
@@ -123,23 +118,25 @@ impl ScenarioResult {
         &self.name
     }
 
-    /// How it ended.
+    /// Its status.
     #[must_use]
-    pub fn verdict(&self) -> &Verdict {
-        &self.verdict
+    pub fn status(&self) -> &ScenarioStatus {
+        &self.status
     }
 
-    /// The one line that says it.
+    /// The result as one line.
     fn show(&self, path: &Path) -> String {
         let path = path.display();
         let (name, line) = (&self.name, self.line);
-        match &self.verdict {
-            Verdict::Passed => format!("{path}:{line}: {name}: passed"),
-            Verdict::Failed(failure) => format!("{path}:{}: {name}: {failure}", failure.line),
-            Verdict::NotSupported(what) => {
+        match &self.status {
+            ScenarioStatus::Passed => format!("{path}:{line}: {name}: passed"),
+            ScenarioStatus::Failed(failure) => {
+                format!("{path}:{}: {name}: {failure}", failure.line)
+            }
+            ScenarioStatus::NotSupported(what) => {
                 format!("{path}:{line}: {name}: not supported yet: {what}")
             }
-            Verdict::NotHeld(what) => {
+            ScenarioStatus::NotHeld(what) => {
                 format!("{path}:{line}: {name}: not held by Redis: {what}")
             }
         }
@@ -166,16 +163,18 @@ impl Report {
         &self.results
     }
 
-    /// How many passed, failed, or are not supported yet.
+    /// The counts by status.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for result in &self.results {
-            match &result.verdict {
-                Verdict::Passed => tally.passed += 1,
-                Verdict::Failed(_) => tally.failed += 1,
-                Verdict::NotSupported(what) => *tally.not_supported.entry(what).or_default() += 1,
-                Verdict::NotHeld(what) => *tally.not_held.entry(what).or_default() += 1,
+            match &result.status {
+                ScenarioStatus::Passed => tally.passed += 1,
+                ScenarioStatus::Failed(_) => tally.failed += 1,
+                ScenarioStatus::NotSupported(what) => {
+                    *tally.not_supported.entry(what).or_default() += 1
+                }
+                ScenarioStatus::NotHeld(what) => *tally.not_held.entry(what).or_default() += 1,
             }
         }
         tally
@@ -188,7 +187,7 @@ impl Report {
 
     /// One line per scenario that failed.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
-        let failed = |result: &&ScenarioResult| matches!(result.verdict, Verdict::Failed(_));
+        let failed = |result: &&ScenarioResult| matches!(result.status, ScenarioStatus::Failed(_));
         self.results
             .iter()
             .filter(failed)
@@ -205,7 +204,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Counts of scenarios, of one file or of several added up.
+/// Counts of scenarios by status. Tallies of several files can be added.
 ///
 /// ```
 /// let text = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: granted }] }";
@@ -223,25 +222,25 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// How many went as expected.
+    /// The number of scenarios that passed.
     #[must_use]
     pub fn passed(&self) -> usize {
         self.passed
     }
 
-    /// How many did not.
+    /// The number of scenarios that failed.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.failed
     }
 
-    /// How many were not run, as no limiter can do yet what they need.
+    /// The number of scenarios that were skipped because no limiter implements what they need.
     #[must_use]
     pub fn not_supported(&self) -> usize {
         self.not_supported.values().sum()
     }
 
-    /// How many were not run, as the store they were to be run on cannot hold what they need.
+    /// The number of scenarios that were skipped because the store cannot hold what they need.
     #[must_use]
     pub fn not_held(&self) -> usize {
         self.not_held.values().sum()
@@ -261,8 +260,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// `N passed, M failed`, after a line about what is not supported yet, and one about what a store does not hold, if there
-/// is any.
+/// `N passed, M failed`, after one line about unsupported parts and one about parts that the store cannot hold, if there are any.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let apart = [

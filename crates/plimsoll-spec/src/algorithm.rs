@@ -39,18 +39,18 @@ macro_rules! algorithms {
                     $($(#[$meta])* $field: $type,)*
                 },
             )+
-            /// Gathers samples in windows for another algorithm.
+            /// Aggregates samples in windows for another algorithm.
             #[serde(rename = "windowed")]
             Windowed {
                 /// The algorithm behind the windows.
                 delegate: Box<Self>,
-                /// The least limit of the algorithm behind, unless it says so itself.
+                /// The least limit of that algorithm, unless it sets its own.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 min: Option<Positive>,
-                /// The limit at first of the algorithm behind, unless it says so itself.
+                /// The initial limit of that algorithm, unless it sets its own.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 initial: Option<Positive>,
-                /// The most limit of the algorithm behind, unless it says so itself.
+                /// The largest limit of that algorithm, unless it sets its own.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 max: Option<Positive>,
                 /// The shortest window.
@@ -59,7 +59,7 @@ macro_rules! algorithms {
                 /// The longest window.
                 #[serde(default = "micros::<1_000_000>")]
                 max_window: Span,
-                /// Windows with fewer samples are thrown away.
+                /// The least number of samples of a window. Windows with fewer are discarded.
                 #[serde(default = "count::<10>")]
                 window_size: Count,
                 /// Samples shorter than this are ignored.
@@ -99,58 +99,58 @@ macro_rules! algorithms {
 }
 
 algorithms! {
-    /// One more for each success, a cut for each failure.
+    /// Additive increase for each success, multiplicative decrease for each failure.
     Aimd = "aimd", [20, 20, 200] {
-        /// By what the limit is multiplied at a failure, at least 0.5 and below 1.
+        /// The factor by which a failure multiplies the limit, at least 0.5 and below 1.
         #[serde(default = "nine_tenths")]
         backoff: Number,
-        /// What lasts longer is a failure.
+        /// The latency from which on a request is a failure.
         #[serde(default = "millis::<5000>")]
         timeout: Period,
     }
-    /// By the queue that latency says there is.
+    /// By the length of the server's queue, estimated from latency.
     Vegas = "vegas", [1, 20, 1000] {
-        /// The weight of what is new, at most 1.
+        /// The weight of a new sample, at most 1.
         #[serde(default = "one")]
         smoothing: Number,
-        /// How rarely the latency of an idle server is measured anew.
+        /// The factor for the interval at which the latency of an idle server is measured anew.
         #[serde(default = "count::<30>")]
         probe_multiplier: Count,
-        /// Factors used in turn in place of chance, for tests.
+        /// Factors that replace random ones in turn, for tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         probe_jitter: Option<Vec<Number>>,
     }
-    /// By how latency now compares with latency over long.
+    /// By the ratio of present to long-term latency.
     Gradient2 = "gradient2", [20, 20, 200] {
-        /// The weight of what is new, at most 1.
+        /// The weight of a new sample, at most 1.
         #[serde(default = "a_fifth")]
         smoothing: Number,
-        /// Over how many samples latency over long is averaged.
+        /// The number of samples of the long-term average.
         #[serde(default = "count::<600>")]
         long_window: Count,
-        /// So many samples are averaged plainly at first.
+        /// The number of samples of the initial plain average.
         #[serde(default = "whole::<10>")]
         warmup: u32,
-        /// How many times the latency over long is still good.
+        /// The tolerated ratio of present to long-term latency.
         #[serde(default = "one_and_a_half")]
         tolerance: Number,
-        /// How much may queue at the server.
+        /// The tolerated queue at the server.
         #[serde(default = "amount::<4>")]
         queue_size: u64,
     }
-    /// By how average latency compares with the least there was.
+    /// By the ratio of average to least latency.
     LatencyGradient = "latency_gradient", [5, 5, 500] {
-        /// How many times the least latency is still good.
+        /// The tolerated ratio of average to least latency.
         #[serde(default = "one_and_a_half")]
         tolerance: Number,
         /// The least bound of the queue.
         #[serde(default = "positive::<20>")]
         min_queue: Positive,
-        /// The bound of the queue at first.
+        /// The initial bound of the queue.
         #[serde(default = "positive::<20>")]
         initial_queue: Positive,
     }
-    /// By what more work has brought: our own.
+    /// By the effect of changes of the limit on throughput. The default.
     Verdict = "verdict", [1, 20, 100000] {}
 }
 

@@ -1,8 +1,8 @@
-//! One rule for all kinds of rates, so that a limiter can become of another kind where it is.
+//! One rule for all kinds of rates, so that a limiter can change its kind in place.
 //!
-//! A gate keeps its type for life. If the type said which algorithm it runs, another `kind` in a file would need another
-//! gate, and whoever waits in the old one, holds a reservation of it or has used it up would have to be moved. With this
-//! rule the gate stays, and only its rule and its state are exchanged, behind its lock.
+//! The type of a gate never changes. If it contained the algorithm, another `kind` in a file would need another gate, and the
+//! waiters, reservations and usage of the old one would have to be moved. With this rule the gate stays, and only its rule and
+//! its state are replaced, behind its lock.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use plimsoll::{
 use plimsoll_kinds::Replenishes;
 use serde::{Deserialize, Serialize};
 
-/// A rule that [`AnyRate`] can be.
+/// A rule that [`AnyRate`] can hold.
 pub trait RateRule: Replenishes + Clone {
-    /// The rule as one that can become any other.
+    /// The rule as an [`AnyRate`].
     fn into_any(self) -> AnyRate;
 
-    /// The rule that `rule` is, if it is of this type.
+    /// The rule inside `rule`, if it has this type.
     fn from_any(rule: AnyRate) -> Option<Self>;
 }
 
-/// Declares the rule and its state, and passes everything on to the rule inside.
+/// Declares [`AnyRate`] and its state, and forwards to the rule inside.
 ///
-/// Every method of [`Rule`] that a rate can override is passed on: a default here would silently take the place of what
-/// the rule inside does. `tests/forwarding.rs` compares the methods of the trait with those that are passed on.
+/// Every method of [`Rule`] that a rate can override is forwarded: a default here would silently replace that of the rule
+/// inside. `tests/forwarding.rs` compares the methods of the trait with those that are forwarded.
 macro_rules! any_rate {
     ($($name:ident),+ $(,)?) => {
         /// The rule of a rate of any kind.
@@ -35,7 +35,7 @@ macro_rules! any_rate {
             $(#[doc = concat!("[`", stringify!($name), "`](plimsoll::", stringify!($name), ").")] $name($name)),+
         }
 
-        /// What it remembers.
+        /// The state of an [`AnyRate`].
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
@@ -65,7 +65,7 @@ macro_rules! any_rate {
             };
         }
 
-        /// Makes a state with the rule inside.
+        /// Makes a state of the rule inside.
         macro_rules! made {
             ($any:expr, $inside:ident => $call:expr) => {
                 match $any {
@@ -74,8 +74,8 @@ macro_rules! any_rate {
             };
         }
 
-        /// Calls the rule inside on its state. A state of another rule comes here only if a gate asks its first rule
-        /// about the state of the one that took its place.
+        /// Calls the rule inside with its state. The state belongs to another rule only if a gate calls its first rule with the
+        /// state of the rule that replaced it.
         macro_rules! both {
             (($any:expr, $state:expr), ($inside:ident, $its:ident) => $call:expr, else $other:expr) => {
                 match ($any, $state) {
@@ -98,8 +98,8 @@ macro_rules! any_rate {
         }
 
         impl AnyRate {
-            /// The state with which it takes over from `old`: its own way from one of its kind, otherwise what was used
-            /// counts as used now.
+            /// The state that takes over from `old`: converted by the rule if `old` has the same kind, otherwise with the usage of
+            /// `old` charged now.
             fn take_over(&self, old: &Self, state: &AnyState, now: Moment, carry: Carry) -> AnyState {
                 match (self, old, state) {
                     $((Self::$name(new), Self::$name(old), AnyState::$name(state)) => {
@@ -136,8 +136,8 @@ any_rate!(
     TokenBucket,
 );
 
-/// Passes methods of [`Rule`] on to the rule inside, with its state if they have one. What stands after `=` is the answer
-/// to a state of another rule.
+/// Forwards methods of [`Rule`] to the rule inside, with its state if they take one. The value after `=` is the result for a
+/// state of another rule.
 macro_rules! forward {
     ($(fn $name:ident($this:ident $(, $arg:ident: $type:ty)*) -> $out:ty;)+) => {$(
         #[inline]
@@ -167,7 +167,7 @@ impl Rule for AnyRate {
 
     // Of some of them. A rule inside that does not do nothing when it is asked.
     const REMEMBERS_REFUSALS: bool = true;
-    // Of some it is not. Those who ask several at once then look before they take.
+    // False for some rules. A decision over several limits then estimates before it takes.
     const EXACT_REFUNDS: bool = false;
 
     forward! {
@@ -217,7 +217,7 @@ impl Rule for AnyRate {
         booked!((self, state), (rule, state) => rule.book(state, now, cost))
     }
 
-    /// The rule before may have been of another kind, of which only a sum was carried over.
+    /// The rule before may have been of another kind, of which only the sum of its usage was carried over.
     fn keeps_grants(&self, _carry: Carry) -> bool {
         false
     }

@@ -8,22 +8,22 @@ use crate::path::Step;
 use crate::rates::{Rate, quota};
 use crate::value::{Count, Period, Positive, Span, count, millis, span};
 
-/// Tokens that come back with time, and may be saved up to a burst.
+/// Tokens that are refilled with time, up to a burst.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct TokenBucket {
-    /// The most tokens.
+    /// The capacity in tokens.
     pub burst: Positive,
-    /// How many tokens come back.
+    /// The number of tokens that are refilled.
     pub refill: Positive,
-    /// In what time they come back.
+    /// The time in which they are refilled.
     pub every: Period,
-    /// One by one, or all at the end of the time.
+    /// Refilled one by one, or all at the end of the time.
     #[serde(default)]
     pub style: Style,
-    /// Tokens at first: the burst unless set.
+    /// The initial tokens: the burst unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<u64>,
 }
@@ -85,19 +85,19 @@ impl Rate for Bandwidths {
 #[serde(deny_unknown_fields, expecting = "a bandwidth")]
 #[non_exhaustive]
 pub struct Bandwidth {
-    /// By which it is known when the limits change.
+    /// The name by which it keeps its state when the limits change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The most tokens.
+    /// The capacity in tokens.
     pub burst: Positive,
-    /// How many tokens come back.
+    /// The number of tokens that are refilled.
     pub refill: Positive,
-    /// In what time they come back.
+    /// The time in which they are refilled.
     pub every: Period,
-    /// One by one, or all at the end of the time.
+    /// Refilled one by one, or all at the end of the time.
     #[serde(default)]
     pub style: Style,
-    /// Tokens at first: the burst unless set.
+    /// The initial tokens: the burst unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<u64>,
 }
@@ -122,23 +122,23 @@ impl Bandwidth {
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct PenaltyBucket {
-    /// The most tokens.
+    /// The capacity in tokens.
     pub burst: Positive,
-    /// How many tokens come back.
+    /// The number of tokens that are refilled.
     pub refill: Positive,
-    /// In what time they come back.
+    /// The time in which they are refilled.
     #[serde(default = "millis::<1000>")]
     pub every: Period,
-    /// Tokens at first: the burst unless set.
+    /// The initial tokens: the burst unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<u64>,
-    /// So many refusals lock out.
+    /// The number of refusals that start a lockout.
     #[serde(default = "count::<3>")]
     pub soft_limit: Count,
-    /// Refusals further apart than this do not add up.
+    /// The longest time between two refusals that count together.
     #[serde(default = "span::<5000>")]
     pub soft_window: Span,
-    /// For how long; 0 never locks out.
+    /// The length of a lockout; 0 for none.
     #[serde(default = "span::<0>")]
     pub lockout: Span,
 }
@@ -164,7 +164,7 @@ impl Rate for PenaltyBucket {
     }
 }
 
-/// How a bucket is refilled.
+/// The refill style of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! An algorithm that knows its description, so that it can be built again.
+//! Adaptive algorithms with their descriptions, so that they can be cloned.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use plimsoll::adaptive::{Adaptive, Insight, Limit, Load, Sample};
 use crate::algorithm::Algorithm;
 use crate::invalid::InvalidSpec;
 
-/// A limit algorithm with the description it was built from.
+/// An adaptive algorithm with the description that it was built from.
 ///
-/// A clone is built again from the description: it has learned nothing, and learns for itself. So an adaptive limit of a
-/// file can have a state for each key, whatever its algorithm.
+/// A clone is built anew from the description: it has learned nothing, and learns independently. So every adaptive limit of a
+/// file can have a state for each key.
 ///
 /// ```
 /// use plimsoll::adaptive::Limit;
@@ -28,7 +28,7 @@ pub struct DescribedLimit {
     limit: Box<dyn Limit>,
 }
 
-/// A limit on work in progress that an algorithm finds.
+/// The rule of a concurrency limit that an adaptive algorithm finds.
 pub type AdaptiveRule = Adaptive<DescribedLimit>;
 
 impl DescribedLimit {
@@ -36,7 +36,7 @@ impl DescribedLimit {
     ///
     /// # Errors
     ///
-    /// If a parameter is not what the algorithm allows.
+    /// If the algorithm rejects a parameter.
     pub fn new(description: &Algorithm) -> Result<Self, InvalidSpec> {
         Ok(Self {
             limit: description.build()?,

@@ -3,16 +3,17 @@
 use crate::problem::{Problem, label, quote};
 use crate::tree::{Node, Value, Written};
 
-/// Puts what `variable` says in the place of `${NAME}`, and of `${NAME:-default}` where it is set and not empty, in all values
-/// below `node`; `$${` stands for `${`. Names of fields stay as they are.
+/// Substitutes `${NAME}` and `${NAME:-default}` in all values below `node` by what `variable` returns.
 ///
-/// A value that is one variable and nothing else reads as if its text stood there without quotes, so that numbers can come
-/// from the environment in JSON and TOML too. Messages show a value as it stands in the file.
+/// The default applies if a variable is unset or empty. `$${` is an escaped `${`. Names of fields are not changed.
+///
+/// A value that is one variable and nothing else is read as an unquoted text, so that numbers can come from the environment in
+/// JSON and TOML too. Messages show the value as it is in the file.
 ///
 /// # Errors
 ///
-/// Everything that is not set or not well written. What is wrong stays as it is.
-pub fn put_variables(
+/// All variables that are unset or malformed. Their values are not changed.
+pub fn substitute_variables(
     node: &mut Node,
     variable: &dyn Fn(&str) -> Result<Option<String>, String>,
 ) -> Vec<Problem> {
@@ -30,14 +31,14 @@ pub fn put_variables(
         Value::List(items) => {
             let items = items.iter_mut().enumerate();
             let problems = items.flat_map(|(index, item)| {
-                let problems = put_variables(item, variable).into_iter();
+                let problems = substitute_variables(item, variable).into_iter();
                 problems.map(move |problem| problem.under_index(index))
             });
             problems.collect()
         }
         Value::Map(entries) => {
             let problems = entries.iter_mut().flat_map(|entry| {
-                let problems = put_variables(&mut entry.value, variable).into_iter();
+                let problems = substitute_variables(&mut entry.value, variable).into_iter();
                 let key = label(&entry.key);
                 problems.map(move |problem| problem.under_key(&key))
             });
@@ -46,7 +47,7 @@ pub fn put_variables(
     }
 }
 
-/// A text with its variables filled in, and whether it was one and nothing else.
+/// A text with its variables substituted, and whether it was a single variable.
 fn filled(
     text: &str,
     variable: &dyn Fn(&str) -> Result<Option<String>, String>,
@@ -136,7 +137,7 @@ mod tests {
     fn what_is_wrong_has_its_place_and_shows_no_value() {
         let text = "a: [x, '${NONE}']\nb: { c: \"${SECRET}\", d: '${ONE}' }\n";
         let mut node = parse(text).expect("YAML").expect("a map");
-        let problems = put_variables(&mut node, &known);
+        let problems = substitute_variables(&mut node, &known);
         let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(
             said,

@@ -1,4 +1,4 @@
-//! Maps and lists: known fields only, and every problem inside them learns where it is.
+//! Readers of maps and lists, which reject unknown fields and add the path to problems.
 
 use crate::place::Place;
 use crate::problem::{Problem, Read, label};
@@ -8,31 +8,30 @@ use crate::tree::{Entry, Node, Value};
 /// The fields of one map.
 #[derive(Debug)]
 pub struct Fields<'t> {
-    /// Where the map begins.
+    /// The place of the map.
     pub place: Place,
     entries: &'t [Entry],
 }
 
 impl<'t> Fields<'t> {
-    /// Opens a map whose fields must all be among `known`. `what` names the map in the message if it is none.
+    /// Opens a map whose fields must all be among `known`. `what` describes the map in messages.
     ///
-    /// Unknown fields are refused before anything else is looked at: of `brust: 3` one wants to hear that it is
-    /// unknown, not that `burst` is missing.
+    /// Unknown fields are rejected first: for `brust: 3` the message is that `brust` is unknown, not that `burst` is missing.
     ///
     /// # Errors
     ///
-    /// If it is no map, or has another field.
+    /// If `node` is not a map, or has an unknown field.
     pub fn of(node: &'t Node, what: &str, known: &[&str]) -> Read<Self> {
         let fields = Self::any(node, what)?;
         fields.only(what, known)?;
         Ok(fields)
     }
 
-    /// Opens a map whose fields are not known before one of them is read.
+    /// Opens a map without checking its fields. [`only`](Self::only) checks them later, when one of them has been read.
     ///
     /// # Errors
     ///
-    /// If it is no map.
+    /// If `node` is not a map.
     pub fn any(node: &'t Node, what: &str) -> Read<Self> {
         match &node.value {
             Value::Map(entries) => Ok(Self {
@@ -43,11 +42,11 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Refuses fields that are not among `known`.
+    /// Checks that all fields are among `known`.
     ///
     /// # Errors
     ///
-    /// If there is one.
+    /// The first field that is not.
     pub fn only(&self, what: &str, known: &[&str]) -> Read<()> {
         let Some(unknown) = self
             .entries
@@ -61,21 +60,21 @@ impl<'t> Fields<'t> {
         Err(Problem::new(unknown.place, message).under_key(&label(&unknown.key)))
     }
 
-    /// Reads a field that must be there.
+    /// Reads a required field.
     ///
     /// # Errors
     ///
-    /// If it is not there, or not what `read` wants.
+    /// If the map does not have it, or `read` fails.
     pub fn required<T>(&self, name: &str, read: impl FnOnce(&'t Node) -> Read<T>) -> Read<T> {
         let missing = || Problem::new(self.place, "this field is missing").under_key(name);
         self.optional(name, read)?.ok_or_else(missing)
     }
 
-    /// Reads a field that may be there.
+    /// Reads an optional field.
     ///
     /// # Errors
     ///
-    /// If it is not what `read` wants.
+    /// If `read` fails.
     pub fn optional<T>(
         &self,
         name: &str,
@@ -100,7 +99,7 @@ impl<'t> Fields<'t> {
         self.entries.iter()
     }
 
-    /// A problem of the field `name` itself: it should not be here, or not with the others.
+    /// A problem at the name of the field `name`, for example because it does not go with another field.
     #[must_use]
     pub fn problem(&self, name: &str, message: impl Into<String>) -> Problem {
         let place = self.get(name).map_or(self.place, |entry| entry.place);
@@ -112,7 +111,7 @@ impl<'t> Fields<'t> {
 ///
 /// # Errors
 ///
-/// If it is no list, or empty, or an item is not what `read` wants.
+/// If it is not a list, is empty, or `read` fails for an item.
 pub fn each<'t, T>(
     node: &'t Node,
     what: &str,

@@ -1,4 +1,4 @@
-//! Files: their text, and why one could not be read.
+//! Reads the text of files, and reports their mistakes.
 
 use std::fmt;
 use std::fs::File;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::place::Place;
 use crate::problem::Problem;
 
-/// No file is this long; what is, is something else that was named by mistake.
+/// The longest file that is read. A longer one is not a file of limits.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// The text of a file.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is far too long, or is not UTF-8.
+/// If it cannot be read, is too long, or is not UTF-8.
 pub fn text_of(path: &Path) -> Result<String, FileError> {
     let bytes = bytes_of(path).map_err(|error| FileError::io(path, error))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -42,14 +42,13 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file that could not be read, or that says something that has no meaning.
+/// The error of a file that cannot be read, or has mistakes.
 ///
-/// Its message is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`. Where a
-/// reader looks for all mistakes, each has such a line: see [`lines`](Self::lines).
-/// Indices count from 0, lines and columns from 1.
+/// Each mistake is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`. A reader that
+/// looks for all mistakes reports several: see [`lines`](Self::lines). Indices count from 0, lines and columns from 1.
 #[derive(Debug)]
 pub struct FileError {
-    /// At least one: the one that was read first, and those that it includes.
+    /// At least one: the file itself, and the files that it includes.
     files: Vec<PathBuf>,
     cause: Cause,
 }
@@ -69,7 +68,7 @@ impl FileError {
         }
     }
 
-    /// A file in which something is wrong.
+    /// The error of a file with one problem.
     #[must_use]
     pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
@@ -78,8 +77,8 @@ impl FileError {
         }
     }
 
-    /// Files in which several things are wrong, in the order of the files: the one that was read first, and those that it
-    /// includes. `None` if nothing is wrong.
+    /// The error of several problems, in the order of the files: the file itself, and those that it includes. `None` if there are no
+    /// problems.
     #[must_use]
     pub fn problems(files: &[PathBuf], mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort_by_key(|problem| {
@@ -93,11 +92,11 @@ impl FileError {
         })
     }
 
-    /// What is wrong.
+    /// The first problem.
     ///
     /// # Errors
     ///
-    /// Why the file could not be read at all.
+    /// The I/O error, if the file could not be read.
     pub fn into_problem(self) -> Result<Problem, io::Error> {
         match self.cause {
             Cause::Io(error) => Err(error),
@@ -108,7 +107,7 @@ impl FileError {
         }
     }
 
-    /// Everything that is wrong, one line each: `limits.yaml:7:34: limiters.api.every: expected …, found …`.
+    /// All problems, one line each: `limits.yaml:7:34: limiters.api.every: expected …, found …`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let path = self.path().display();
         let (io, problems) = match &self.cause {
@@ -125,19 +124,19 @@ impl FileError {
         io.into_iter().chain(problems)
     }
 
-    /// The file, the one that was read first if it includes others.
+    /// The file. If it includes others, the including one.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The file that was read first, and those that it includes, as far as they were read.
+    /// The file, and those that it includes, as far as they were read.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The line, from 1; `None` if the file could not even be opened.
+    /// The line, from 1. `None` if the file could not be read.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().line)
@@ -149,7 +148,7 @@ impl FileError {
         self.as_problem().map(|problem| problem.place().column)
     }
 
-    /// The path of the field, such as `scenarios[3].steps[2].at`; `None` if no field is to blame.
+    /// The path of the field, such as `scenarios[3].steps[2].at`. `None` if the problem is not in a field.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.as_problem()
@@ -166,7 +165,7 @@ impl FileError {
     }
 }
 
-/// All [lines](Self::lines) as one: a record of a log.
+/// All [lines](Self::lines) on one line, for a log.
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, line) in self.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! The three formats, and how each becomes a tree.
+//! The formats of files, and parsing them to a tree.
 
 use std::path::Path;
 
@@ -9,20 +9,27 @@ use crate::problem::{Problem, Read};
 use crate::toml_tree;
 use crate::tree::{Node, document};
 
-/// What a file is written in.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Format {
-    /// YAML, of which JSON is a part.
+    /// YAML, which includes JSON.
     Yaml,
     /// TOML.
     Toml,
-    /// JSON, and nothing of YAML besides.
+    /// Strict JSON.
     Json,
 }
 
 impl Format {
-    /// The format by the end of a file's name: `.toml`, `.json`, and YAML for everything else.
+    /// The format by the extension of a file: `.toml`, `.json`, and YAML for everything else.
+    ///
+    /// ```
+    /// use plimsoll_spec::Format;
+    ///
+    /// assert_eq!(Format::of("limits.toml".as_ref()), Format::Toml);
+    /// assert_eq!(Format::of("limits.yml".as_ref()), Format::Yaml);
+    /// ```
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -33,11 +40,11 @@ impl Format {
         }
     }
 
-    /// Reads the one document of `text`. `what` names it in the message if there is nothing in it.
+    /// Parses the document of `text`. `what` describes it in the message if it is empty.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with it in this format.
+    /// The first syntax error.
     pub fn tree(self, text: &str, what: &str) -> Read<Node> {
         match self {
             Self::Yaml => document(text, what),
@@ -50,7 +57,7 @@ impl Format {
     }
 }
 
-/// The YAML parser reads JSON and knows all places, but would read more than JSON.
+/// Checks that a text is strict JSON. The YAML parser reads it then, because it reports all places.
 fn check_json(text: &str) -> Read<()> {
     let Err(error) = serde_json::from_str::<IgnoredAny>(text) else {
         return Ok(());
@@ -62,7 +69,7 @@ fn check_json(text: &str) -> Read<()> {
     Err(Problem::new(place, format!("not JSON: {message}")))
 }
 
-/// The column in characters, of one in bytes.
+/// Converts a column in bytes to one in characters.
 fn column(text: &str, line: usize, bytes: usize) -> usize {
     let line = text.split('\n').nth(line.saturating_sub(1));
     let line = line.unwrap_or_default();

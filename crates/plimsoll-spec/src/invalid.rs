@@ -1,11 +1,11 @@
-//! Descriptions from which no rule can be built.
+//! The error of a description from which no rule can be built.
 
 use plimsoll::InvalidLimit;
 
 use crate::path::{Places, Step};
 use crate::problem::Problem;
 
-/// A description whose rule does not accept its numbers.
+/// The error of a description whose rule rejects a value.
 #[derive(Debug)]
 pub struct InvalidSpec {
     path: Vec<Step<'static>>,
@@ -13,34 +13,34 @@ pub struct InvalidSpec {
 }
 
 impl InvalidSpec {
-    /// A problem of the field `field`, which the rule may call by another name.
+    /// An error in the field `field`, which may have another name in the rule.
     #[must_use]
     pub fn of(field: &'static str, invalid: InvalidLimit) -> Self {
         let path = vec![Step::Key(field)];
         Self { path, invalid }
     }
 
-    /// The same problem, seen from the description around it.
+    /// The same error, with `step` in front of its path.
     #[must_use]
     pub fn under(mut self, step: Step<'static>) -> Self {
         self.path.insert(0, step);
         self
     }
 
-    /// What the rule says of its number.
+    /// The error of the rule.
     #[must_use]
     pub const fn invalid(&self) -> &InvalidLimit {
         &self.invalid
     }
 
-    /// What the rule says of its number, by itself.
+    /// The error of the rule, without the path.
     #[must_use]
     pub fn into_invalid(self) -> InvalidLimit {
         self.invalid
     }
 
-    /// The problem in the words of a file: at the field of the description at `path`, or at the description itself if
-    /// the field is not there and its default is wrong beside the others.
+    /// The problem in a file whose description is at `path`. Its place is the field, or the description if the file does not have
+    /// the field and the default is invalid together with other fields.
     #[must_use]
     pub fn problem(&self, path: &[Step<'_>], places: &Places<'_>) -> Problem {
         let path = [path, self.path.as_slice()].concat();

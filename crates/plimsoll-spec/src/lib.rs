@@ -1,9 +1,9 @@
-//! Limiters described as data: what configuration files, scenarios and simulations have in common.
+//! Descriptions of limiters as data, which configuration files, scenarios and simulations share.
 //!
-//! A file is read in three steps. Its text becomes a [tree] of [`Node`]s, each of which knows its line and column,
-//! from [YAML, TOML or JSON](Format). The tree is read into types: by hand with [`Fields`] and the readers of
-//! [`scalar`], or through serde with [`read`] (which gives everything that is wrong) and [`read_one`] (which stops at the
-//! first). The types build rules: [`Kind::with_rule`], [`Algorithm::build`], [`Queue::build`].
+//! A file is read in three steps. Its text, in [YAML, TOML or JSON](Format), becomes a [tree] of [`Node`]s with lines and
+//! columns. The tree is read into types: by hand with [`Fields`] and the readers of [`scalar`], or through serde with [`read`]
+//! (which reports all mistakes) or [`read_one`] (which stops at the first). The types build rules: [`Kind::with_rule`],
+//! [`Algorithm::build`], [`Queue::build`].
 //!
 //! ```
 //! use plimsoll_spec::{FileError, Kind, Limiter, Units, document, read_one};
@@ -25,7 +25,7 @@
 //! # Ok::<(), plimsoll_spec::Problem>(())
 //! ```
 //!
-//! Files differ in one thing: whether a duration needs its unit ([`Units`]).
+//! Kinds of files differ in whether a duration needs its unit ([`Units`]).
 
 mod algorithm;
 mod any_rate;
@@ -60,9 +60,9 @@ mod value;
 pub use algorithm::Algorithm;
 pub use any_rate::{AnyRate, AnyState, RateRule};
 pub use buckets::{Bandwidth, Bandwidths, PenaltyBucket, Style, TokenBucket};
-pub use de::{Broken, MOST_PROBLEMS, Recovered, read, read_one};
+pub use de::{Broken, MAX_PROBLEMS, Recovered, read, read_one};
 pub use described::{AdaptiveRule, DescribedLimit};
-pub use environment::put_variables;
+pub use environment::substitute_variables;
 pub use fields::{Fields, each};
 pub use file::{FileError, text_of};
 pub use format::Format;

@@ -1,4 +1,4 @@
-//! Limit algorithms by name, or from a part of a file.
+//! Builds adaptive algorithms by name, or from a part of a file.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::problem::Read;
 use crate::scalar::Units;
 use crate::tree::{Entry, Node, Value, parse};
 
-/// Reads a limit algorithm and builds it: a map with its name under `algorithm`, and its parameters.
+/// Reads an adaptive algorithm from a map with its name in `algorithm` and its parameters, and builds it.
 ///
 /// # Errors
 ///
-/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows.
+/// If the algorithm or a parameter is unknown, or the algorithm rejects a value.
 pub fn limit_at(node: &Node, units: Units) -> Read<Box<dyn Limit>> {
     let algorithm: Algorithm = read_one(node, units)?;
     algorithm
@@ -26,10 +26,10 @@ pub fn limit_at(node: &Node, units: Units) -> Read<Box<dyn Limit>> {
         .map_err(|invalid| invalid.problem(&[], &Places::of(node)))
 }
 
-/// The limit algorithm `name`, in the words of the format.
+/// Builds the adaptive algorithm `name`, for programs that let their users choose one.
 ///
-/// `parameters` is the map of its other fields in YAML or JSON; what it leaves out takes the algorithm's default,
-/// and nothing at all is all defaults. For programs that let their users choose.
+/// `parameters` is a map in YAML or JSON, in the format of files. Parameters that it leaves out have their defaults; it may be
+/// empty.
 ///
 /// ```
 /// use plimsoll::adaptive::Limit;
@@ -47,14 +47,14 @@ pub fn limit_at(node: &Node, units: Units) -> Read<Box<dyn Limit>> {
 ///
 /// # Errors
 ///
-/// If there is no such algorithm, or a parameter is unknown or not what the algorithm allows. The place in the
-/// message is that in `parameters`.
+/// If the algorithm or a parameter is unknown, or the algorithm rejects a value. The place in the message refers to
+/// `parameters`.
 pub fn limit(name: &str, parameters: &str) -> Result<Box<dyn Limit>, FileError> {
     let limit = node(name, parameters).and_then(|node| limit_at(&node, Units::Required));
     limit.map_err(|problem| FileError::problem(Path::new("limit"), problem))
 }
 
-/// The algorithm `name` with these parameters, as a file would have it.
+/// The description of the algorithm `name` with these parameters, as a file would have it.
 fn node(name: &str, parameters: &str) -> Read<Node> {
     const WHAT: &str = "a map of parameters such as { initial: 20 }";
     let mut node =

@@ -37,25 +37,25 @@ pub struct Limiter {
 #[serde(deny_unknown_fields, expecting = "a limiter: a map with a `kind`")]
 #[non_exhaustive]
 pub struct Common {
-    /// Lets callers wait. Without a queue nobody waits.
+    /// Lets callers wait. Without a queue they are refused at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// One state for each key, such as a tenant or an address.
     #[serde(default)]
     pub keyed: bool,
-    /// Keeps at most so many keys: a million, or 10000 for `penalty_bucket`, `adaptive` and `policies`, unless set.
+    /// The largest number of keys: a million, or 10000 for `penalty_bucket`, `adaptive` and `policies`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_keys: Option<Positive>,
-    /// The name that refusals and metrics carry, and by which a store knows it; the name of its entry unless set.
+    /// The name in refusals and metrics, and in a store; the name of its entry unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it says about itself with its refusals and its grants.
+    /// Metadata that its refusals and grants carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// The store that keeps its states, for all processes together; in the memory of this one unless set.
+    /// The store of its states, which all processes share; in the memory of this process unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Name>,
-    /// What is answered while its store cannot decide: `admit`, `deny` or { local: 0.25 }; `deny` unless set.
+    /// The answer while its store cannot decide: `admit`, `deny` or { local: 0.25 }; `deny` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<Outage>,
     /// Takes from the store in batches, so that most decisions need no round trip. For rates only.
@@ -150,67 +150,66 @@ macro_rules! kinds {
 
 kinds! {
     rates {
-        /// So many in each window of time.
+        /// An amount in each fixed window of time.
         FixedWindow = "fixed_window",
-        /// So many in a window that slides by segments.
+        /// An amount in a window that slides by segments.
         SlidingWindow = "sliding_window",
-        /// So many in any window, exactly: every grant is remembered.
+        /// An amount in any window, exactly: every grant is stored.
         SlidingLog = "sliding_log",
-        /// So many in a window, estimated from two counts.
+        /// An amount in a sliding window, estimated from two counts.
         SlidingCounter = "sliding_counter",
-        /// Tokens that come back with time, and may be saved up to a burst.
+        /// Tokens that are refilled with time, up to a burst.
         TokenBucket = "token_bucket",
         /// Several token buckets at once.
         Bandwidths = "bandwidths",
-        /// So many a second, evenly; what was not used may be used later at once.
+        /// An even rate; unused permits are saved, and can be used at once later.
         SmoothBursty = "smooth_bursty",
-        /// So many a second, evenly; slower at first.
+        /// An even rate that is slower when cold.
         SmoothWarmup = "smooth_warmup",
-        /// So many in each cycle; reservations may reach into later ones.
+        /// An amount in each cycle; reservations may reach into later cycles.
         Refresh = "refresh",
         /// A token bucket that turns repeated refusals into a lockout.
         PenaltyBucket = "penalty_bucket",
     }
     others {
-        /// So many at the same time.
+        /// A fixed number in flight.
         Concurrency {
-            /// How many at the same time.
+            /// The number in flight.
             limit: Positive,
-            /// In a store: how long a permit outlives a process that crashed; 30 seconds unless set.
+            /// In a store: the time for which a permit outlives a process that crashed; 30 seconds unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             lease: Option<Period>,
         } = "concurrency",
-        /// As many at the same time as an algorithm finds right.
+        /// A number in flight that an algorithm finds.
         Adaptive(Algorithm) = "adaptive",
         /// Shares of one limit, by weight. The key of a request is the name of its share.
         Partitions(Box<Partitions>) = "partitions",
-        /// Requests a second and a burst for each operation, and for each who calls it. The key of a request is an operation and
-        /// who calls it.
+        /// A rate and a burst for each operation and each of its callers. The key of a request is an operation and its caller.
         Policies(Box<Policies>) = "policies",
-        /// Several limiters that must all grant: all or none. Those in memory are asked first, then each of those in stores.
+        /// Several limiters that must all grant: all or none. Limiters in memory are asked first, then each one in a store.
         All {
             /// The limiters, by name or described here.
             of: Vec<Member>,
         } = "all",
-        /// Yes while there is memory: saturated from the hard limit less the spike on.
+        /// Admits while there is memory: saturated from the hard limit less the spike on.
         Memory {
-            /// The most memory that should ever be in use.
+            /// The hard limit of memory in use.
             hard_limit: Memory,
-            /// What may come in between two samples: a fifth of the hard limit unless set.
+            /// The memory that may be allocated between two samples: a fifth of the hard limit unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             spike: Option<Memory>,
-            /// How often memory is measured.
+            /// The interval of measurements.
             #[serde(default = "millis::<1000>")]
             check_interval: Period,
         } = "memory",
-        /// Yes while the processor has time.
+        /// Admits while processor time is available.
         Cpu {
-            /// Saturated from here on.
+            /// The load from which on it is saturated.
             threshold: Percent,
             /// The time constant of the average; 0 for none.
             #[serde(default = "span::<5000>")]
             smoothing: Span,
-            /// How often it is measured.
+            /// The interval of measurements.
             #[serde(default = "millis::<1000>")]
             check_interval: Period,
         } = "cpu",

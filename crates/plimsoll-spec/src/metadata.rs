@@ -10,7 +10,7 @@ use crate::invalid::InvalidSpec;
 use crate::named::Named;
 use crate::path::Step;
 
-/// What a limit says about itself with its refusals and its grants. Callers read it: it must not contain secrets.
+/// Metadata of a limit, which its refusals and grants carry. Callers read it: it must not contain secrets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -18,13 +18,13 @@ use crate::path::Step;
 )]
 #[non_exhaustive]
 pub struct Metadata {
-    /// What is said of a refusal, in the place of the phrase of its reason.
+    /// The text of a refusal, instead of the phrase of its reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phrase: Option<String>,
     /// A code: a text or a whole number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Fact>,
-    /// Other things, by names of lower-case letters, digits, `_` and `-`, at most 16 of them.
+    /// Other values, by names of lower-case letters, digits, `_` and `-`, at most 16 of them.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     #[schemars(schema_with = "facts")]
     pub pairs: Named<Fact>,

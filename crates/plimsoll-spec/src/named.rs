@@ -18,13 +18,13 @@ pub struct Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many there are.
+    /// The number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -42,7 +42,7 @@ impl<T> Named<T> {
         self.entries.iter_mut().map(|(_, value)| value)
     }
 
-    /// Adds a value after the others, in the place of one of the same name.
+    /// Adds a value at the end. A value of the same name is replaced.
     pub fn push(&mut self, name: String, value: T) {
         match self.by_name.get(&name) {
             Some(index) => self.entries[*index].1 = value,
@@ -53,12 +53,12 @@ impl<T> Named<T> {
         }
     }
 
-    /// Names and values by themselves, in the order of the file.
+    /// The names and values, owned, in the order of the file.
     pub fn into_entries(self) -> impl Iterator<Item = (String, T)> {
         self.entries.into_iter()
     }
 
-    /// Names and values, in the order of the file.
+    /// The names and values, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         let entries = self.entries.iter();
         entries.map(|(name, value)| (name.as_str(), value))

@@ -4,22 +4,22 @@ use std::fmt;
 
 use crate::place::Place;
 
-/// A value and where it begins.
+/// A value of a file, and its place.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Where it begins.
+    /// The place of its first character.
     pub place: Place,
-    /// What it holds.
+    /// The value.
     pub value: Value,
-    /// How it stands in the file, if its text comes from elsewhere: messages show this in place of the text.
+    /// The text of the file, if the value was substituted. Messages show this text, because the value may be a secret.
     pub written: Option<Box<Written>>,
 }
 
-/// How a value stands in a file whose text comes from elsewhere.
+/// The text of the file for a value that was substituted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Written {
-    /// With variables in it: `redis://${USER}@host`.
+    /// A text with variables: `redis://${USER}@host`.
     Text(String),
     /// `{ env: NAME }`.
     Env(String),
@@ -27,19 +27,19 @@ pub enum Written {
     File(String),
 }
 
-/// What a node holds. Scalars stay text: whether `1` is a cost or a name depends on the field.
+/// The value of a node. Scalars are text, because the field determines whether `1` is a cost or a name.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A single value.
     Scalar {
-        /// As it stands in the file, without quotes.
+        /// The text in the file, without quotes.
         text: String,
         /// Whether it was in quotes.
         quoted: bool,
     },
-    /// Several values.
+    /// A list.
     List(Vec<Node>),
-    /// Values with names.
+    /// A map, in the order of the file.
     Map(Vec<Entry>),
 }
 
@@ -48,13 +48,13 @@ pub enum Value {
 pub struct Entry {
     /// Its name.
     pub key: String,
-    /// Where the name begins.
+    /// The place of the name.
     pub place: Place,
     /// Its value.
     pub value: Node,
 }
 
-/// As it stands in a file.
+/// As in a file.
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,7 +66,7 @@ impl fmt::Display for Written {
 }
 
 impl Entry {
-    /// A field that holds a word.
+    /// A field whose value is a plain word.
     #[must_use]
     pub fn word(key: &str, word: &str, place: Place) -> Self {
         let value = Value::Scalar {
@@ -82,7 +82,7 @@ impl Entry {
 }
 
 impl Node {
-    /// A value as it stands in a file.
+    /// A value that was not substituted.
     #[must_use]
     pub const fn new(place: Place, value: Value) -> Self {
         Self {
@@ -92,28 +92,28 @@ impl Node {
         }
     }
 
-    /// Says of this value, and of all in it, which file they are in.
-    pub fn put_into(&mut self, file: usize) {
+    /// Sets the number of the file of this value and of all values in it.
+    pub fn set_file(&mut self, file: usize) {
         self.place.file = file;
         match &mut self.value {
             Value::Scalar { .. } => {}
-            Value::List(items) => items.iter_mut().for_each(|item| item.put_into(file)),
+            Value::List(items) => items.iter_mut().for_each(|item| item.set_file(file)),
             Value::Map(entries) => {
                 for entry in entries {
                     entry.place.file = file;
-                    entry.value.put_into(file);
+                    entry.value.set_file(file);
                 }
             }
         }
     }
 
-    /// `~`, `null` or nothing at all.
+    /// Whether it is `~`, `null` or empty.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
-    /// How large this subtree is.
+    /// The size of this subtree.
     pub(crate) fn extent(&self) -> Extent {
         let one = |bytes| Extent {
             nodes: 1,
@@ -137,7 +137,7 @@ impl Node {
     }
 }
 
-/// How large a subtree is.
+/// The size of a subtree.
 pub(crate) struct Extent {
     pub(crate) nodes: usize,
     pub(crate) depth: usize,

@@ -12,24 +12,24 @@ use crate::named::Named;
 use crate::path::Step;
 use crate::value::{Count, Name, Period, Positive, millis};
 
-/// One limit for several kinds of work, of which each has a share by weight.
+/// One limit for several kinds of work, each with a share by weight.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct Partitions {
-    /// How many at the same time, of all shares together; or `adaptive`.
+    /// The number in flight, of all shares together; or use `adaptive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Positive>,
-    /// The algorithm that finds how many, in place of `limit`.
+    /// The algorithm that finds the limit, instead of `limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptive: Option<Algorithm>,
-    /// The weight of each share, by its name, which is the key of those who have it.
+    /// The weight of each share, by its name. The key of a request names its share.
     pub shares: Named<Count>,
-    /// The share of those whose key names none. They are refused unless it is set.
+    /// The share of requests whose key names none. They are refused unless it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Name>,
-    /// A share is not lent to others for so long after it was last asked for.
+    /// The time after its last use for which a share is not lent to others.
     #[serde(default = "millis::<1000>")]
     pub lend_after: Period,
 }

@@ -1,4 +1,4 @@
-//! Where in a file something stands, for problems that show only when all of it has been read.
+//! Paths to values in a file, for problems that are found only after all of it has been read.
 
 use std::collections::HashMap;
 
@@ -18,23 +18,23 @@ pub enum Step<'a> {
 /// A path to a value.
 pub type Path<'a> = Vec<Step<'a>>;
 
-/// `path` and one step more.
+/// `path` with one more step.
 #[must_use]
 pub fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
     [path, &[step]].concat()
 }
 
-/// The path of a field of a field.
+/// The path through these fields.
 #[must_use]
 pub fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
     keys.iter().copied().map(Step::Key).collect()
 }
 
-/// A file whose places can be looked up.
+/// Looks up the places of values by their paths.
 #[derive(Debug)]
 pub struct Places<'t> {
     root: &'t Node,
-    /// What has a name in a section: there may be very many.
+    /// The entries of sections by name, because there may be very many.
     named: HashMap<(&'t str, &'t str), &'t Entry>,
 }
 
@@ -53,19 +53,19 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// A problem of the value at `path`.
+    /// A problem at the value at `path`.
     #[must_use]
     pub fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).1, path, message)
     }
 
-    /// A problem of the name at the end of `path`.
+    /// A problem at the name of the field at `path`.
     #[must_use]
     pub fn name(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).0, path, message)
     }
 
-    /// Whether there is something at `path`.
+    /// Whether the file has a value at `path`.
     #[must_use]
     pub fn has(&self, path: &[Step<'_>]) -> bool {
         self.walk(path).len() == path.len() + 1
@@ -79,7 +79,7 @@ impl<'t> Places<'t> {
         })
     }
 
-    /// The places of the name and of the value at `path`, or of the last that is there.
+    /// The places of the name and of the value at `path`, or of the last step that the file has.
     #[must_use]
     pub fn find(&self, path: &[Step<'_>]) -> (Place, Place) {
         let last = self.walk(path).pop();

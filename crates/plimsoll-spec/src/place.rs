@@ -8,7 +8,7 @@ pub struct Place {
     pub line: usize,
     /// The column, in characters.
     pub column: usize,
-    /// Which file, where one file includes others: 0 is the one that was read first.
+    /// The number of the file, if one file includes others: 0 is the including one.
     pub file: usize,
 }
 
@@ -16,7 +16,7 @@ impl Place {
     /// The first character of a file.
     pub const START: Self = Self::new(1, 1);
 
-    /// A position in the file that was read first.
+    /// A position in file 0.
     #[must_use]
     pub const fn new(line: usize, column: usize) -> Self {
         Self {

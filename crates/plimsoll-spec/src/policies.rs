@@ -12,7 +12,7 @@ use crate::named::Named;
 use crate::path::Step;
 use crate::value::{Count, Period, Positive, Signed, Span};
 
-/// What each operation may do, for each of those who call it. The key is an operation and who calls it.
+/// A rate and a burst for each operation and each of its callers. The key of a request is an operation and its caller.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -20,28 +20,28 @@ use crate::value::{Count, Period, Positive, Signed, Span};
 pub struct Policies {
     /// The policy of each operation, by its name.
     pub handlers: Named<Policy>,
-    /// What all operations without a policy may do together, for each who calls them, or `none`. As in the section
-    /// `policies` unless set.
+    /// The limit of all operations without a policy together, for each caller, or `none`. As in the section `policies` unless
+    /// set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
-    /// A lockout begins at so many refusals in a row. As in the section `policies` unless set.
+    /// The number of refusals in a row that start a lockout. As in the section `policies` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_soft_violations: Option<Count>,
-    /// Refusals are in a row if each comes so soon after the one before. As in the section `policies` unless set.
+    /// The longest time between two refusals in a row. As in the section `policies` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_window: Option<Period>,
-    /// How long a lockout lasts; 0 for none. As in the section `policies` unless set.
+    /// The length of a lockout; 0 for none. As in the section `policies` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockout: Option<Span>,
-    /// With how many tokens each who calls begins, at most 64. As in the section `policies` unless set.
+    /// The initial tokens of each caller, at most 64. As in the section `policies` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_tokens: Option<u64>,
-    /// How long one who does not begin with all tokens is remembered. As in the section `policies` unless set.
+    /// The time for which the state of a caller that does not start with all tokens is kept. As in the section `policies` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject_idle: Option<Period>,
 }
 
-/// What a handler declares. Both numbers are rounded up to a power of two, to 128 and to 64 at most.
+/// The policy of an operation. Both numbers are rounded up to a power of two, to 128 and to 64 at most.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -51,7 +51,7 @@ pub struct Policies {
 pub struct Policy {
     /// Requests a second. At or below 0: unlimited.
     pub rps: Signed,
-    /// How many at once after a pause. At or below 0: everything is refused.
+    /// The most requests at once. At or below 0: everything is refused.
     #[serde(default = "one")]
     pub burst: Signed,
 }
@@ -60,14 +60,14 @@ const fn one() -> Signed {
     Signed(1.0)
 }
 
-/// What operations without a policy may do.
+/// The limit of operations without a policy.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Fallback", untagged)]
 pub enum Fallback {
     /// They are not limited.
     Word(NoFallback),
-    /// So much together.
+    /// A limit for all of them together.
     Rate(FallbackRate),
 }
 
@@ -79,7 +79,7 @@ pub enum NoFallback {
     None,
 }
 
-/// What operations without a policy may do together. These numbers are not rounded.
+/// The limit of all operations without a policy together. These numbers are not rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -89,7 +89,7 @@ pub enum NoFallback {
 pub struct FallbackRate {
     /// Requests a second.
     pub rps: Positive,
-    /// How many at once after a pause.
+    /// The most requests at once.
     pub burst: Positive,
 }
 
@@ -119,8 +119,7 @@ impl Serialize for Fallback {
     }
 }
 
-/// What all policies have in common, for those that say nothing else: limits of `kind: policies`, and handlers that declare
-/// their policies in the program.
+/// Defaults of all policies: of limits of `kind: policies`, and of handlers that declare their policies in the program.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -128,34 +127,34 @@ impl Serialize for Fallback {
 )]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// What all operations without a policy may do together, for each address; { rps: 6, burst: 12 } unless set.
+    /// The limit of all operations without a policy together, for each address; { rps: 6, burst: 12 } unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
-    /// A lockout begins at so many refusals in a row; 3 unless set.
+    /// The number of refusals in a row that start a lockout; 3 unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_soft_violations: Option<Count>,
-    /// Refusals are in a row if each comes so soon after the one before; 5 seconds unless set.
+    /// The longest time between two refusals in a row; 5 seconds unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_window: Option<Period>,
-    /// How long a lockout lasts; 0, for none, unless set.
+    /// The length of a lockout; 0, for none, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockout: Option<Span>,
-    /// With how many tokens each subject begins, at most 64; with all of them unless set.
+    /// The initial tokens of each subject, at most 64; all of them unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_tokens: Option<u64>,
-    /// How long a subject that does not begin with all tokens is remembered; 5 minutes unless set.
+    /// The time for which the state of a subject that does not start with all tokens is kept; 5 minutes unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject_idle: Option<Period>,
-    /// The most subjects of each policy; 10000 unless set.
+    /// The largest number of subjects of each policy; 10000 unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_subjects: Option<Positive>,
-    /// The most active policies of handlers in the program, at most 64.
+    /// The largest number of active policies of handlers in the program, at most 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_policies: Option<Count>,
-    /// A policy of handlers in the program is swept after so long without use; 30 minutes unless set.
+    /// The time without use after which a policy of handlers in the program is swept; 30 minutes unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_idle: Option<Period>,
-    /// How often such policies are looked for; each minute unless set.
+    /// The interval of these sweeps; each minute unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleanup_interval: Option<Period>,
 }

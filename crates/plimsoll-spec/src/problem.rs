@@ -1,16 +1,24 @@
-//! What is wrong in a file: where, in which field, what was found and what was expected.
+//! A problem in a file: its place, its field, and a message with what was expected and found.
 
 use std::fmt;
 
 use crate::place::Place;
 
-/// What reading a part of a file gives.
+/// The result of reading a part of a file.
 pub type Read<T> = Result<T, Problem>;
 
-/// Something wrong in a file's text.
+/// A problem in the text of a file.
 ///
-/// The path of the field is put together from the inside out, while the error travels up through the readers of the
-/// maps and lists around it: reading a correct file costs nothing for it.
+/// The path of its field is built from the inside out, while the error passes through the readers of the maps and lists
+/// around it, so that reading a correct file costs nothing for paths.
+///
+/// ```
+/// use plimsoll_spec::{Place, Problem};
+///
+/// let problem = Problem::new(Place::new(3, 5), "expected a number").under_index(2).under_key("limits");
+/// assert_eq!(problem.field(), "limits[2]");
+/// assert_eq!(problem.to_string(), "3:5: limits[2]: expected a number");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     place: Place,
@@ -29,14 +37,14 @@ impl Problem {
         }
     }
 
-    /// The same problem, with a hint at what to write instead.
+    /// The same problem, with a hint for what to write instead.
     #[must_use]
     pub(crate) fn hint(mut self, hint: &str) -> Self {
         self.message = format!("{}, {hint}", self.message);
         self
     }
 
-    /// The same problem, seen from the map that holds it in the field `key`.
+    /// The same problem, with the field `key` in front of its path.
     #[must_use]
     pub fn under_key(mut self, key: &str) -> Self {
         let dot = if self.field.is_empty() || self.field.starts_with('[') {
@@ -48,20 +56,20 @@ impl Problem {
         self
     }
 
-    /// The same problem, seen from the list that holds it as item `index`.
+    /// The same problem, with the index `index` in front of its path.
     #[must_use]
     pub fn under_index(self, index: usize) -> Self {
         self.under_key(&format!("[{index}]"))
     }
 
-    /// The same problem, with a remark after its message, such as the name of the part of the file it is in.
+    /// The same problem, with a remark after its message.
     #[must_use]
     pub fn remark(mut self, remark: impl fmt::Display) -> Self {
         self.message = format!("{} ({remark})", self.message);
         self
     }
 
-    /// The same problem, in another of several files.
+    /// The same problem, in the file of this number.
     #[must_use]
     pub const fn in_file(mut self, file: usize) -> Self {
         self.place.file = file;
@@ -74,15 +82,14 @@ impl Problem {
         &self.field
     }
 
-    /// Where it is.
+    /// Its place.
     #[must_use]
     pub const fn place(&self) -> Place {
         self.place
     }
 }
 
-/// A field's name as part of a path. An unknown one can be of any length and hold anything; a message is one
-/// readable line.
+/// The name of a field as part of a path. An unknown name is shortened and escaped, so that a message stays one readable line.
 #[must_use]
 pub fn label(key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);
@@ -92,7 +99,7 @@ pub fn label(key: &str) -> String {
     quote(key)
 }
 
-/// Text from a file, on one line and not longer than is useful.
+/// A text from a file in quotes, shortened, on one line.
 #[must_use]
 pub fn quote(text: &str) -> String {
     match text.char_indices().nth(40) {
@@ -101,7 +108,7 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Place, field and message, without the file.
+/// Place, field and message, without the name of the file.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::Span;
 
-/// Who may wait.
+/// A queue of waiters.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a queue such as { bound: 10 }")]
 #[non_exhaustive]
 pub struct Queue {
-    /// How much may wait.
+    /// The bound of the queue.
     pub bound: u64,
-    /// Who is served first: who came first, who came last, or anybody.
+    /// The order in which waiters are served: the first, the last, or a random one.
     #[serde(default)]
     pub order: Order,
-    /// Makes a random order the same each time. For `order: random` only.
+    /// The seed of a random order. For `order: random` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
-    /// Who fails when it is full: `oldest` in a lifo queue and `incoming` in others, unless set.
+    /// The demand that is refused when the queue is full: `oldest` in a lifo queue and `incoming` in others, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<Full>,
-    /// What is compared with the bound: what is in use beyond the limit, or only what waits.
+    /// What counts towards the bound: usage and waiters together beyond the limit, or waiters only.
     #[serde(default)]
     pub counts: Counts,
-    /// How long anybody waits at most.
+    /// The longest wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
 }
@@ -66,41 +66,41 @@ impl Queue {
     }
 }
 
-/// Who is served first.
+/// The order in which waiters are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Order {
-    /// Who came first.
+    /// The first waiter.
     #[default]
     Fifo,
-    /// Who came last.
+    /// The last waiter.
     Lifo,
-    /// Anybody, each as likely as any other.
+    /// A random waiter, all with the same probability.
     Random,
 }
 
-/// Who fails when a queue is full.
+/// The demand that is refused when a queue is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Full {
-    /// The newcomer.
+    /// The new demand.
     Incoming,
-    /// Who has waited longest.
+    /// The waiter that has waited longest.
     Oldest,
-    /// Who came last.
+    /// The last waiter.
     Newest,
 }
 
-/// What is compared with the bound of a queue.
+/// What counts towards the bound of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Counts {
-    /// What is in use beyond the limit.
+    /// Usage and waiters together, beyond the limit.
     #[default]
     Excess,
-    /// Only what waits.
+    /// Waiters only.
     Waiting,
 }

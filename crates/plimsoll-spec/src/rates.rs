@@ -51,17 +51,17 @@ fn windowed(limit: Positive, window: Period) -> Result<Quota, InvalidSpec> {
     quota(("limit", limit), ("window", window))
 }
 
-/// So many in each window of time.
+/// An amount in each fixed window of time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct FixedWindow {
-    /// How many in a window.
+    /// The amount in a window.
     pub limit: Positive,
-    /// How long a window is.
+    /// The length of a window.
     pub window: Period,
-    /// Where windows begin: when the limiter is built, or at multiples since the epoch; in a store since 1970 always.
+    /// The start of windows: when the limiter is built, or at multiples since the epoch. In a store always since 1970.
     #[serde(default)]
     pub align: Align,
 }
@@ -82,17 +82,17 @@ impl Rate for FixedWindow {
     }
 }
 
-/// So many in a window that slides by segments.
+/// An amount in a window that slides by segments.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SlidingWindow {
-    /// How many in a window.
+    /// The amount in a window.
     pub limit: Positive,
-    /// How long the window is.
+    /// The length of the window.
     pub window: Period,
-    /// Into how many segments it is divided.
+    /// The number of segments.
     pub segments: Count,
 }
 
@@ -109,17 +109,17 @@ impl Rate for SlidingWindow {
     }
 }
 
-/// So many in any window, exactly: every grant is remembered.
+/// An amount in any window, exactly: every grant is stored.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SlidingLog {
-    /// How many in a window.
+    /// The amount in a window.
     pub limit: Positive,
-    /// How long the window is.
+    /// The length of the window.
     pub window: Period,
-    /// The least time between two.
+    /// The least time between two grants.
     #[serde(default = "span::<0>")]
     pub min_gap: Span,
     /// Whether refusals are recorded too.
@@ -145,15 +145,15 @@ impl Rate for SlidingLog {
     }
 }
 
-/// So many in a window, estimated from two counts.
+/// An amount in a sliding window, estimated from two counts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SlidingCounter {
-    /// How many in a window.
+    /// The amount in a window.
     pub limit: Positive,
-    /// How long the window is.
+    /// The length of the window.
     pub window: Period,
 }
 
@@ -169,15 +169,15 @@ impl Rate for SlidingCounter {
     }
 }
 
-/// So many a second, evenly; what was not used may be used later at once.
+/// An even rate; unused permits are saved, and can be used at once later.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SmoothBursty {
-    /// How many a second; may be a fraction.
+    /// Permits a second; may be a fraction.
     pub rate: Number,
-    /// For how long unused permits are saved.
+    /// The time for which unused permits are saved.
     #[serde(default = "span::<1000>")]
     pub max_burst: Span,
 }
@@ -190,17 +190,17 @@ impl Rate for SmoothBursty {
     }
 }
 
-/// So many a second, evenly; slower at first.
+/// An even rate that is slower when cold.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SmoothWarmup {
-    /// How many a second; may be a fraction.
+    /// Permits a second; may be a fraction.
     pub rate: Number,
-    /// How long it takes to get warm.
+    /// The time that it takes to warm up.
     pub warmup: Span,
-    /// How many times slower it is when cold.
+    /// The factor by which it is slower when cold.
     #[serde(default = "three")]
     pub cold_factor: Number,
 }
@@ -222,17 +222,17 @@ impl Rate for SmoothWarmup {
     }
 }
 
-/// So many in each cycle; reservations may reach into later ones.
+/// An amount in each cycle; reservations may reach into later cycles.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct Refresh {
-    /// How many in a cycle.
+    /// The amount in a cycle.
     pub limit: Positive,
-    /// How long a cycle is.
+    /// The length of a cycle.
     pub period: Period,
-    /// How far a reservation may reach.
+    /// The longest time that a reservation may reach ahead.
     #[serde(default = "span::<0>")]
     pub max_wait: Span,
 }
@@ -250,7 +250,7 @@ impl Rate for Refresh {
     }
 }
 
-/// Where windows begin.
+/// The start of windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

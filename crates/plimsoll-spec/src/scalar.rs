@@ -1,4 +1,4 @@
-//! Single values: words, numbers, durations.
+//! Readers of single values: words, numbers, durations.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ const UNITS: [(&str, u64); 7] = [
     ("h", 3600 * SECOND),
     ("d", 86_400 * SECOND),
 ];
-/// More words than this help nobody.
+/// The largest number of words that a hint lists.
 const FEW: usize = 20;
 const A_DURATION: &str = "a duration with its unit such as 250ms, 1s, 5m, 1h or 1d";
 const A_DURATION_OR_NANOS: &str =
     "a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds";
 
-/// What a number without a unit means where a duration is expected.
+/// The meaning of a duration without a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
-    /// A mistake: in a file that people write nobody means nanoseconds by `every: 60`. Only 0 needs no unit.
+    /// A mistake, in files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
     Required,
-    /// Nanoseconds: scenarios hold traces, which machines write.
+    /// Nanoseconds, in scenarios, whose traces programs write.
     OrNanos,
 }
 
@@ -35,7 +35,7 @@ impl Units {
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If `node` holds something else.
     pub fn duration(self, node: &Node) -> Read<Duration> {
         self.nanos(node).map(Duration::from_nanos)
     }
@@ -44,7 +44,7 @@ impl Units {
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If `node` holds something else.
     pub fn period(self, node: &Node) -> Read<Duration> {
         let period = self.duration(node)?;
         if period.is_zero() {
@@ -57,7 +57,7 @@ impl Units {
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If `node` holds something else.
     pub fn nanos(self, node: &Node) -> Read<u64> {
         match digits(node) {
             Some(0) => return Ok(0),
@@ -90,7 +90,7 @@ impl Units {
     }
 }
 
-/// What a duration in another spelling should look like.
+/// A hint with the correct spelling of a duration.
 fn written_with_unit(text: &str) -> Option<String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number: u64 = text[..text.len() - unit.len()].parse().ok()?;
@@ -138,7 +138,7 @@ fn found(node: &Node) -> String {
     }
 }
 
-/// Said of an unknown word: the one that was probably meant, or else all there are if they are few.
+/// A hint for an unknown word: the nearest known word, or all known words if they are few.
 #[must_use]
 pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let close = |word: &&str| {
@@ -161,11 +161,11 @@ pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) 
     }
 }
 
-/// Text that is not empty. Plain numbers are text too: `as: 1` is a name.
+/// A text that is not empty. Plain numbers are texts too: `as: 1` is a name.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn text(node: &Node) -> Read<String> {
     match &node.value {
         Value::Scalar { text, .. } if !node.is_null() && !text.is_empty() => Ok(text.clone()),
@@ -177,7 +177,7 @@ pub fn text(node: &Node) -> Read<String> {
 ///
 /// # Errors
 ///
-/// If it is another word; names the nearest.
+/// If it is another word. The message names the nearest one.
 pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
     let unknown = text(node)?;
     match table.iter().find(|(word, _)| *word == unknown) {
@@ -196,7 +196,7 @@ pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
 ///
 /// # Errors
 ///
-/// If it is neither.
+/// If `node` holds something else.
 pub fn flag(node: &Node) -> Read<bool> {
     match plain(node) {
         Some("true") => Ok(true),
@@ -205,11 +205,11 @@ pub fn flag(node: &Node) -> Read<bool> {
     }
 }
 
-/// A cost or a bound: zero is allowed.
+/// A cost or a bound, 0 allowed.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn cost(node: &Node) -> Read<u64> {
     whole(node, 0, u64::MAX)
 }
@@ -218,16 +218,16 @@ pub fn cost(node: &Node) -> Read<u64> {
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn positive(node: &Node) -> Read<u64> {
     whole(node, 1, u64::MAX)
 }
 
-/// How many there are of something, at least `least`.
+/// A count of at least `least`.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn count(node: &Node, least: u32) -> Read<u32> {
     let number = whole(node, least.into(), u32::MAX.into())?;
     // It is at most that.
@@ -239,7 +239,13 @@ fn whole(node: &Node, least: u64, most: u64) -> Read<u64> {
     number.ok_or_else(|| expected(&format!("a whole number from {least} to {most}"), node))
 }
 
-/// A whole number that may be written in thousands (`100k`), millions (`2M`) or milliards (`1G`). `None` if it is none.
+/// An integer, perhaps with a suffix for thousands (`100k`), millions (`2M`) or billions (`1G`). `None` if `text` is something
+/// else.
+///
+/// ```
+/// assert_eq!(plimsoll_spec::scalar::amount("2M"), Some(2_000_000));
+/// assert_eq!(plimsoll_spec::scalar::amount("2.5"), None);
+/// ```
 #[must_use]
 pub fn amount(text: &str) -> Option<u64> {
     const SCALES: [(char, u64); 3] = [('k', 1000), ('M', 1_000_000), ('G', 1_000_000_000)];
@@ -250,11 +256,11 @@ pub fn amount(text: &str) -> Option<u64> {
     number?.checked_mul(scale)
 }
 
-/// A number that only grows, such as a total.
+/// A total, 0 allowed.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn total(node: &Node) -> Read<u64> {
     digits(node).ok_or_else(|| expected("a whole number, 0 or more", node))
 }
@@ -263,7 +269,7 @@ pub fn total(node: &Node) -> Read<u64> {
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn fraction(node: &Node) -> Read<f64> {
     let number =
         plain(node).filter(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
@@ -273,11 +279,11 @@ pub fn fraction(node: &Node) -> Read<f64> {
         .ok_or_else(|| expected("a number, 0 or more", node))
 }
 
-/// A finite number, also one below 0.
+/// A finite number of either sign.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn signed(node: &Node) -> Read<f64> {
     let number = plain(node).and_then(|text| text.parse::<f64>().ok());
     number
@@ -289,7 +295,7 @@ pub fn signed(node: &Node) -> Read<f64> {
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn rate(node: &Node) -> Read<f64> {
     fraction(node)
         .ok()
@@ -301,7 +307,7 @@ pub fn rate(node: &Node) -> Read<f64> {
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn period(node: &Node) -> Read<Duration> {
     Units::Required.period(node)
 }
@@ -310,7 +316,7 @@ pub fn period(node: &Node) -> Read<Duration> {
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn duration(node: &Node) -> Read<Duration> {
     Units::Required.duration(node)
 }
@@ -319,7 +325,7 @@ pub fn duration(node: &Node) -> Read<Duration> {
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If `node` holds something else.
 pub fn nanos(node: &Node) -> Read<u64> {
     Units::Required.nanos(node)
 }

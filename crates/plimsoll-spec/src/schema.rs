@@ -14,7 +14,7 @@ const OF_STORED: [&str; 3] = ["store", "outage", "borrow"];
 
 /// The JSON Schema of a kind of file that is read into `T`, as text.
 ///
-/// It checks fields, words, numbers and units. What only the whole file shows is for its reader to check.
+/// It checks fields, keywords, numbers and units. The reader checks what depends on the whole file.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> String {
     let generator = SchemaSettings::draft07().into_generator();
@@ -25,8 +25,8 @@ pub fn schema_of<T: JsonSchema>() -> String {
     text
 }
 
-/// One closed map for each kind, and for each algorithm of `adaptive`, with the fields that all have: editors complete
-/// what they are told plainly, and `unevaluatedProperties` is not known to all of them.
+/// One closed map for each kind, and for each algorithm of `adaptive`, each with the common fields. Editors complete such maps
+/// well, and not all of them support `unevaluatedProperties`.
 impl JsonSchema for Limiter {
     fn schema_name() -> Cow<'static, str> {
         "Limiter".into()
@@ -60,7 +60,7 @@ impl JsonSchema for Limiter {
     }
 }
 
-/// The branches of the short forms, made of those of the kinds that they stand for.
+/// The branches of the short forms, derived from those of the kinds that they expand to.
 fn short_forms(branches: &[Value]) -> Vec<Value> {
     let find = |kind: &str, algorithm: Option<&str>| {
         let word = |branch: &Value, tag: &str| {
@@ -150,7 +150,7 @@ fn merged(inner: &Value, outer: &Value) -> Value {
     merged
 }
 
-/// A field may be left out, but where it is it has a value.
+/// An optional field may be left out, but may not be `null`.
 fn without_null(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_null),

@@ -1,8 +1,8 @@
 //! Short forms of limiters: `rate: 100/s`, `concurrency: 10`, `concurrency: adaptive`.
 //!
-//! A short form is made long in the tree, before types are read from it: `{ rate: 5/10m, burst: 10 }` becomes
-//! `{ kind: token_bucket, refill: 5, every: 10m, burst: 10 }`, at the same places. What is wrong with a rate is said here, so
-//! nobody hears of fields that do not stand in the file.
+//! A short form is expanded in the tree, before types are read from it: `{ rate: 5/10m, burst: 10 }` becomes
+//! `{ kind: token_bucket, refill: 5, every: 10m, burst: 10 }`, at the same places. Mistakes in a rate are reported here, so that
+//! no message names a field that the file does not have.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::rates::Rate;
 use crate::scalar::{self, Units, expected, nearest};
 use crate::tree::{Entry, Node, Value};
 
-/// What a limiter is in a file that knows short forms.
+/// The description of a limiter in messages, in files with short forms.
 const WANTED: &str = "a limit such as 100/s, or a map with `rate`, `concurrency` or `kind`";
 const A_RATE: &str = "a rate such as 100/s, 5000/hour, 5/10min, 100k/min or 0.5/s";
 const SLOTS: &str = "how many at the same time, or `adaptive`";
@@ -23,7 +23,7 @@ const CONCURRENCY: &str = "concurrency";
 /// The algorithm of `concurrency: adaptive`: the one that needs no tuning.
 const ALGORITHM: &str = "verdict";
 
-/// A rate as a bucket needs it.
+/// The parameters of a token bucket that a rate describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Shortened {
     refill: u64,
@@ -33,8 +33,7 @@ struct Shortened {
     burst: u64,
 }
 
-/// The limiter of `node` in its long form. What is wrong with its short form is added to `problems`, and something right
-/// stands in its place.
+/// Expands the short form of a limiter. Mistakes in it are added to `problems`, and a valid limiter takes its place.
 #[must_use]
 pub fn long_form(node: &Node, problems: &mut Vec<Problem>) -> Node {
     let entries = match &node.value {
@@ -108,17 +107,17 @@ pub fn long_form(node: &Node, problems: &mut Vec<Problem>) -> Node {
     map(node.place, fields)
 }
 
-/// Whether `text` looks like a rate, right or wrong.
+/// Whether `text` looks like a rate, valid or not.
 #[must_use]
 pub fn is_rate(text: &str) -> bool {
     text.contains('/')
 }
 
-/// A rate such as `100/s` or `0.5/10min`: how many come back, and in what time. Which it could have been is a hint.
+/// Parses a rate such as `100/s` or `0.5/10min` to an amount and a period.
 ///
 /// # Errors
 ///
-/// The hint, for after a message; it may be empty.
+/// A hint at what was probably meant, to be appended to a message. It may be empty.
 pub fn read_rate(text: &str) -> Result<(u64, Duration), String> {
     let hint = |hint: String| match hint.as_str() {
         "" => hint,
@@ -179,7 +178,7 @@ fn hinted(problem: Problem, hint: &str) -> Problem {
     }
 }
 
-/// A rate as it is written; the error is a hint.
+/// Parses a rate. The error is a hint.
 fn shortened(text: &str) -> Result<Shortened, String> {
     let Some((amount, period)) = text.split_once('/') else {
         return Err(rewritten(text));
@@ -247,7 +246,7 @@ fn unit_of(word: &str) -> Option<u64> {
     unit.map(|(_, nanos)| *nanos)
 }
 
-/// What a rate in another spelling should look like, as a hint; empty if nobody knows.
+/// A hint with the correct spelling of a rate; empty if there is none.
 fn rewritten(text: &str) -> String {
     let plain = text.to_ascii_lowercase().replace(" per ", "/");
     let plain: String = plain
@@ -293,7 +292,7 @@ fn slots_of(slots: &Node) -> Result<Vec<Entry>, Problem> {
     Ok(vec![kind, limit])
 }
 
-/// What stands in the place of a wrong rate.
+/// Replaces an invalid rate.
 fn any_bucket(place: Place) -> Vec<Entry> {
     let one = |name| plain(name, "1".to_owned(), place);
     let every = plain("every", "1s".to_owned(), place);
@@ -301,7 +300,7 @@ fn any_bucket(place: Place) -> Vec<Entry> {
     vec![kind, one("refill"), every, one("burst")]
 }
 
-/// What stands in the place of a wrong concurrency.
+/// Replaces an invalid concurrency.
 fn any_slots(place: Place) -> Vec<Entry> {
     let limit = plain("limit", "1".to_owned(), place);
     vec![Entry::word("kind", "concurrency", place), limit]

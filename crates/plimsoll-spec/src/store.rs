@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::tree::Written;
 use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
-/// A Redis that limiters are kept in, shared by all processes that use it. It is connected to when it is first asked.
+/// A Redis with limiters that all processes share. It is connected to at the first decision.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -26,22 +26,22 @@ pub struct Store {
     /// The addresses of some nodes of a Redis Cluster, in place of `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Vec<Url>>,
-    /// What all keys begin with. Stores with different namespaces share nothing.
+    /// The prefix of all keys. Stores with different namespaces share nothing.
     #[serde(default = "plimsoll")]
     pub namespace: String,
-    /// How long a decision may take, connecting included. After that the `outage` of the limiter says what is answered.
+    /// The time-out of a decision, including the connection. After it the `outage` of the limiter is the answer.
     #[serde(default = "millis::<50>")]
     pub deadline: Period,
     /// The secret with which keys are digested, the same for all processes that share limits; derived from the namespace
     /// unless set. It is read when the limits are built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_secret: Option<Secret>,
-    /// Names keys in the store as they are, in place of digests, so that people can read them there.
+    /// Stores keys in plain text instead of digests, so that people can read them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw_keys: bool,
 }
 
-/// Where a secret is. The secret itself does not stand in a file of limits, and is not printed.
+/// The source of a secret. The secret itself is not written in a file of limits, and is never printed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -218,7 +218,7 @@ impl JsonSchema for Url {
     }
 }
 
-/// What is answered while the store cannot decide.
+/// The answer while the store cannot decide.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]

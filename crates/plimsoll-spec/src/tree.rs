@@ -255,7 +255,7 @@ impl MapInside {
         Ok(())
     }
 
-    /// The fields, with those of merged maps. What is said twice is said first by the map itself, then by the first of them.
+    /// The fields, with those of merged maps. The map's own fields take precedence, then those of the first merged map.
     fn close(mut self) -> Vec<Entry> {
         for node in std::mem::take(&mut self.merged) {
             let Value::Map(entries) = node.value else {

@@ -37,7 +37,7 @@ impl<T> WithPermit<T> {
         Self { item, permit }
     }
 
-    /// Returns the permit and reports how the work went, which adaptive limits learn from.
+    /// Returns the permit with the outcome of the work, which adaptive limits learn from.
     pub fn finish(self, outcome: Outcome) -> T {
         self.permit.finish(outcome);
         self.item

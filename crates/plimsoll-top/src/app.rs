@@ -1,4 +1,4 @@
-//! What is shown: the last tick, rates of the last minutes, and what the person at the terminal chose.
+//! The state of the display: the last tick, rates of the last minutes, and the choices of the user.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,36 +6,36 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::tick::{Keys, Limit, Tick};
 
-/// So many seconds are remembered.
+/// The number of seconds in the history of a limit.
 pub(crate) const HISTORY: usize = 180;
-/// By so many rows a page is turned.
+/// The rows that a page key moves by.
 const PAGE: isize = 10;
 
-/// Whether the server is there.
+/// The state of the connection to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Connection {
-    /// Nothing has come yet.
+    /// Nothing has been received yet.
     Connecting,
-    /// It speaks.
+    /// Ticks are received.
     Live,
-    /// Whoever looks has stopped it.
+    /// The user has paused the display.
     Paused,
-    /// It does not, for this reason.
-    Away(String),
+    /// The connection is lost, for this reason.
+    Disconnected(String),
 }
 
-/// In which order limits are shown.
+/// The order of limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Order {
-    /// As in the file.
+    /// The order of the file.
     File,
-    /// Those that refuse most come first.
+    /// By refusals a second, the highest first.
     Refused,
-    /// The fullest come first.
+    /// By saturation, the highest first.
     Full,
-    /// Those that grant most come first.
+    /// By grants a second, the highest first.
     Granted,
     /// By name.
     Name,
@@ -63,7 +63,7 @@ impl Order {
     }
 }
 
-/// What is looked at.
+/// A section of the display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Section {
@@ -102,7 +102,7 @@ pub(crate) struct Point {
     pub(crate) baseline: Option<f64>,
 }
 
-/// A limit, and its last minutes.
+/// A limit, and its history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) limit: Limit,
@@ -114,7 +114,7 @@ impl Row {
         self.history.back().copied().unwrap_or_default()
     }
 
-    /// Adds a second. `seconds` have passed since the one before; rates are not known without it.
+    /// Adds a tick. `seconds` is the time since the last one; without it there are no rates.
     #[expect(clippy::cast_precision_loss, reason = "to be shown")]
     fn tick(&mut self, limit: Limit, seconds: Option<f64>) {
         let rate = |now: u64, then: u64| match seconds {
@@ -139,14 +139,14 @@ impl Row {
     }
 }
 
-/// What the program does after a key was pressed.
+/// The effect of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Stay,
     Leave,
 }
 
-/// What is shown.
+/// The state of the display. [`render`](crate::render) draws it.
 ///
 /// ```
 /// use plimsoll_top::{App, Tick, render};
@@ -172,12 +172,12 @@ pub struct App {
     pub(crate) has_help: bool,
     pub(crate) selected: usize,
     pub(crate) keys: Option<(String, Keys)>,
-    /// When the server said what was said last, in milliseconds since its start.
+    /// The uptime of the server at the last tick, in milliseconds.
     at: Option<u64>,
 }
 
 impl App {
-    /// Of the server at this address.
+    /// An empty display for the server at this address.
     #[must_use]
     pub fn new(server: impl Into<String>) -> Self {
         Self {
@@ -197,12 +197,12 @@ impl App {
         }
     }
 
-    /// Takes in what the server said. While it is paused nothing changes.
+    /// Adds a tick of the server. Does nothing while the display is paused.
     pub fn tick(&mut self, mut tick: Tick) {
         if self.connection == Connection::Paused {
             return;
         }
-        // By the time of the server: ticks may arrive late. One that began anew has none to go on from.
+        // By the clock of the server, because ticks may arrive late. After a restart of the server there is no last tick.
         let passed = |before| tick.uptime_ms?.checked_sub(before);
         let seconds = self.at.and_then(passed);
         #[expect(clippy::cast_precision_loss, reason = "to be shown")]
@@ -223,7 +223,7 @@ impl App {
         }
         self.tick = tick;
         self.connection = Connection::Live;
-        // The same limit stays selected where the order changes.
+        // The same limit stays selected when the order changes.
         let shown = self.shown();
         let place = shown
             .iter()
@@ -231,26 +231,26 @@ impl App {
         self.selected = place.unwrap_or(self.selected.min(shown.len().saturating_sub(1)));
     }
 
-    /// Takes in the keys of a limit that come most often.
+    /// Sets the top keys of a limit.
     pub fn keys(&mut self, limit: String, keys: Keys) {
         self.keys = Some((limit, keys));
     }
 
-    /// The server is away. What it said last stays; rates begin anew when it is back.
-    pub fn away(&mut self, why: impl Into<String>) {
+    /// Marks the connection as lost. The last tick stays; rates start anew after the next one.
+    pub fn disconnect(&mut self, why: impl Into<String>) {
         if self.connection != Connection::Paused {
-            self.connection = Connection::Away(why.into());
+            self.connection = Connection::Disconnected(why.into());
         }
         self.at = None;
     }
 
-    /// Whether the server is there.
+    /// The state of the connection.
     #[must_use]
     pub const fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// The limits that are searched for, in the chosen order.
+    /// The limits that match the search, in the chosen order.
     pub(crate) fn shown(&self) -> Vec<&Row> {
         let search = self.search.to_lowercase();
         let mut rows: Vec<&Row> = self
@@ -274,7 +274,7 @@ impl App {
         self.shown().get(self.selected).copied()
     }
 
-    /// The limit with its details open.
+    /// The limit whose details are open.
     #[must_use]
     pub fn open(&self) -> Option<&str> {
         let open = self.is_open && self.section == Section::Limits;
@@ -282,13 +282,13 @@ impl App {
         Some(&row.limit.name)
     }
 
-    /// What is searched for.
+    /// The text of the search.
     #[must_use]
     pub fn search(&self) -> &str {
         &self.search
     }
 
-    /// Does what a key asks for; `false` if it asks to leave.
+    /// Handles a key. Returns `false` if it ends the program.
     pub fn press(&mut self, key: KeyEvent) -> bool {
         self.key(key) == Action::Stay
     }
@@ -366,7 +366,7 @@ impl App {
         self.selected = 0;
     }
 
-    /// How many rows the section has.
+    /// The number of rows of the section.
     pub(crate) fn len(&self) -> usize {
         match self.section {
             Section::Limits => self.shown().len(),

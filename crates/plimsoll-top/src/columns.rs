@@ -1,4 +1,4 @@
-//! The columns of a table of limits: the more important ones where there is not room for all.
+//! The columns of the table of limits. If they do not all fit, the more important ones are shown.
 
 use ratatui::layout::{Alignment, Constraint};
 
@@ -10,7 +10,7 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) width: u16,
     pub(crate) alignment: Alignment,
-    /// Where there is not room for all, those with the lowest come first.
+    /// The rank: if there is not room for all columns, those with the lowest ranks are shown.
     rank: u8,
     pub(crate) text: fn(&Row) -> String,
 }
@@ -45,9 +45,9 @@ const fn word_column(
     }
 }
 
-/// The name has at least this, and what is left over.
+/// The least width of the name, which also gets the remaining space.
 pub(crate) const NAME: u16 = 12;
-/// Between columns.
+/// The gap between columns.
 pub(crate) const GAP: u16 = 2;
 const BAR: u16 = 10;
 const SPARK: u16 = 30;
@@ -76,12 +76,12 @@ const HISTORY: Column = word_column("granted, last seconds", SPARK, 12, |row| {
     spark(row.history.iter().map(|it| it.granted), SPARK.into())
 });
 
-/// Those that fit beside the name.
+/// The columns that fit beside the name.
 pub(crate) fn columns(width: u16) -> Vec<&'static Column> {
     let mut left = width.saturating_sub(NAME);
     let mut ranked: Vec<&Column> = COLUMNS.iter().chain([&HISTORY]).collect();
     ranked.sort_by_key(|it| it.rank);
-    // A gap in the ranks would hide what matters more than what is shown.
+    // Stops at the first column that does not fit, so that no less important one is shown in its place.
     let fit = ranked.iter().take_while(|it| {
         let room = left.checked_sub(it.width + GAP);
         left = room.unwrap_or(0);
@@ -101,7 +101,7 @@ pub(crate) fn widths(columns: &[&Column]) -> Vec<Constraint> {
     std::iter::once(name).chain(others).collect()
 }
 
-/// How full it is; each key is full or not for itself.
+/// The saturation of a limit; none for a limit with keys, because each key has its own.
 fn bar(row: &Row) -> String {
     if row.limit.keyed {
         return String::new();

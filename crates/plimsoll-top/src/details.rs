@@ -1,4 +1,4 @@
-//! One limit: charts of its last minutes, refusals by reason, tiers, keys, what it has learned.
+//! The details of one limit: charts of its history, refusals by reason, tiers, keys, learned values.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,9 +14,9 @@ use crate::numbers::{count, millis, number, words};
 use crate::styles::Styles;
 use crate::tick::{Key, Keys};
 
-/// Beside each other words and charts need so many columns.
+/// The width from which text and charts are shown side by side.
 const WIDE: u16 = 90;
-/// A chart needs so many rows.
+/// The height of a chart.
 const CHART: u16 = 6;
 
 pub(crate) fn details(
@@ -142,7 +142,7 @@ fn about(key: &Key) -> String {
 
 type Line1 = (&'static str, fn(&Point) -> Option<f64>, Style);
 
-/// Some lines over the last minutes.
+/// The lines of a chart.
 struct Lines {
     title: &'static str,
     unit: &'static str,
@@ -225,7 +225,7 @@ impl Lines {
     }
 }
 
-/// A round number that is not below.
+/// The next round number.
 fn nice(value: f64) -> f64 {
     if value <= 1.0 {
         return 1.0;

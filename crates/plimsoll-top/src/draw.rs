@@ -1,4 +1,4 @@
-//! Draws it.
+//! Draws the display.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::numbers::{count, rate, span};
 use crate::sections::{aligned, draw_table, nothing, proxies, reload, upstreams};
 use crate::styles::Styles;
 
-/// Draws all of it, with colours or without.
+/// Draws the display, with colours if `coloured`.
 pub fn render(app: &App, coloured: bool, frame: &mut Frame<'_>) {
     let styles = Styles::new(coloured);
     let area = frame.area();
@@ -45,7 +45,7 @@ fn header(app: &App, styles: Styles, width: u16) -> Line<'static> {
         Connection::Connecting => ("○", "connecting".to_owned(), styles.dim()),
         Connection::Live => ("●", "live".to_owned(), styles.good()),
         Connection::Paused => ("■", "paused".to_owned(), styles.waiting()),
-        Connection::Away(_) => ("×", "away".to_owned(), styles.refused()),
+        Connection::Disconnected(_) => ("×", "away".to_owned(), styles.refused()),
     };
     let mut spans = vec![
         Span::styled("Plimsoll ", styles.title()),
@@ -99,8 +99,8 @@ fn header(app: &App, styles: Styles, width: u16) -> Line<'static> {
 }
 
 fn sections(app: &App, styles: Styles) -> Line<'static> {
-    // What went wrong has a line of its own, so that it is seen on small terminals too.
-    if let Connection::Away(why) = &app.connection {
+    // An error has a line of its own, so that it is visible on small terminals too.
+    if let Connection::Disconnected(why) = &app.connection {
         return Line::styled(format!("away: {why}; trying again"), styles.refused());
     }
     let mut spans = Vec::new();
@@ -130,7 +130,7 @@ fn sections(app: &App, styles: Styles) -> Line<'static> {
 
 fn limits(app: &App, styles: Styles, area: Rect, frame: &mut Frame<'_>) {
     let open = app.selected().filter(|_| app.is_open);
-    // Below a handful of rows for each the table makes room.
+    // If there are few rows, the details take them from the table.
     let (table, rest) = match open {
         None => (Some(area), None),
         Some(_) if area.height < 16 => (None, Some(area)),
@@ -190,7 +190,7 @@ fn limit_table(app: &App, styles: Styles, area: Rect, frame: &mut Frame<'_>) {
             };
             Cell::new(aligned(text, column.alignment)).style(style)
         });
-        // Not by colour alone.
+        // Marked by a sign too, not by colour alone.
         let mark = if refuses { "!" } else { " " };
         let name = Cell::new(format!("{mark}{}", row.limit.name)).style(name);
         TableRow::new(std::iter::once(name).chain(cells))

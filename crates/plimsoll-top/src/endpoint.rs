@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where an admin port is, and what is said there to be answered.
+/// The address of an admin port, and its token.
 ///
 /// ```
 /// use plimsoll_top::Endpoint;
@@ -21,7 +21,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// With what is said to be answered.
+    /// Sets the bearer token.
     #[must_use]
     pub fn token(mut self, token: Option<String>) -> Self {
         self.token = token;
@@ -29,13 +29,13 @@ impl Endpoint {
     }
 }
 
-/// Text that is not the address of an admin port.
+/// The error of a text that is not the address of an admin port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EndpointError {
     /// The admin port does not speak TLS.
     Tls,
-    /// It is no host with a port.
+    /// The text is not a host with an optional port.
     Malformed(String),
 }
 

@@ -1,4 +1,4 @@
-//! Reads the admin port: server-sent events, for as long as somebody looks.
+//! Reads server-sent events from the admin port, on a thread of its own.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,30 +11,30 @@ use serde::de::DeserializeOwned;
 use crate::endpoint::Endpoint;
 use crate::tick::{Keys, Tick};
 
-/// For how long a server may say nothing; it speaks each second.
+/// The time-out between two events. The server sends one each second.
 const SILENCE: Duration = Duration::from_secs(5);
-/// When a server that is away is tried again.
+/// The time between two attempts to connect.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How much of one answer is read at most.
+/// The largest response that is read.
 const MOST: u64 = 64 << 20;
-/// So many limits are asked for.
+/// The number of limits that are requested.
 const LIMITS: usize = 1000;
-/// Keys are asked for once in so many ticks.
+/// Keys are requested once in this many ticks.
 const KEYS_EVERY: u32 = 5;
 
-/// Why a server does not say anything.
+/// An error of the connection to an admin port.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FeedError {
-    /// It cannot be reached, or has stopped speaking.
+    /// The server cannot be reached, or has stopped sending.
     Io(io::Error),
-    /// It wants another token, or one at all.
+    /// The token is missing or wrong.
     Token,
-    /// It is stopping.
+    /// The server is stopping.
     Stopping,
-    /// It answered with this line instead.
+    /// The server answered with this status line.
     Answer(String),
-    /// It sent something else than was expected.
+    /// The response is malformed.
     Malformed(String),
 }
 
@@ -67,7 +67,7 @@ impl From<io::Error> for FeedError {
     }
 }
 
-/// A part of an address, with what has a meaning there escaped.
+/// Percent-encodes a part of a query.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -80,7 +80,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Endpoint {
-    /// The body of the answer to a GET. In HTTP/1.0 it is not chunked, and ends with the connection.
+    /// Sends a GET, and returns the body of the response. With HTTP/1.0 it is not chunked, and ends with the connection.
     fn get(&self, path: &str) -> Result<impl BufRead + use<>, FeedError> {
         let mut tried = None;
         for address in self.address.to_socket_addrs()? {
@@ -125,20 +125,20 @@ impl Endpoint {
         parse(&text)
     }
 
-    /// What the server says now.
+    /// Reads one tick.
     ///
     /// # Errors
     ///
-    /// If it is away, wants another token, or says something else.
+    /// If the server cannot be reached, the token is wrong, or the response is malformed.
     pub fn once(&self) -> Result<Tick, FeedError> {
         self.read("/limits")
     }
 
-    /// The keys of a limit that come most often, masked.
+    /// Reads the top keys of a limit, masked.
     ///
     /// # Errors
     ///
-    /// As with [`once`](Self::once); also if there is no such limit.
+    /// As [`once`](Self::once), or if there is no such limit.
     pub fn keys(&self, limit: &str) -> Result<Keys, FeedError> {
         self.read(&format!("/top?limit={}", escaped(limit)))
     }
@@ -148,7 +148,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FeedError> {
     serde_json::from_str(text).map_err(|error| FeedError::Malformed(error.to_string()))
 }
 
-/// A line without its end.
+/// Reads a line, without its line end.
 fn line(reader: &mut impl BufRead) -> Result<String, FeedError> {
     let mut text = String::new();
     if reader.take(MOST).read_line(&mut text)? == 0 {
@@ -157,97 +157,97 @@ fn line(reader: &mut impl BufRead) -> Result<String, FeedError> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// What comes of a server.
+/// An event of a [`Feed`].
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum News {
-    /// What it says each second.
+pub enum FeedEvent {
+    /// A tick, each second.
     Tick(Box<Tick>),
-    /// The keys of the limit that is looked at.
+    /// The top keys of the open limit.
     Keys(String, Keys),
-    /// It is away.
-    Away(FeedError),
+    /// The connection is lost. The feed tries to connect again.
+    Disconnected(FeedError),
 }
 
-/// What is looked at.
+/// The part of the server's state that is displayed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Limits with this in their names.
+pub(crate) struct View {
+    /// Only limits whose names contain this.
     pub(crate) search: String,
-    /// The limit of which the keys are looked at.
+    /// The open limit, whose keys are requested.
     pub(crate) open: Option<String>,
-    /// Nothing at all, for now.
+    /// Whether the feed is paused.
     pub(crate) paused: bool,
 }
 
-/// A server that is listened to, in a thread of its own, until this is dropped.
+/// Reads the events of a server on a thread of its own, until it is dropped.
 #[derive(Debug)]
 pub struct Feed {
-    news: Receiver<News>,
-    wishes: Sender<Wanted>,
-    wanted: Wanted,
+    events: Receiver<FeedEvent>,
+    requests: Sender<View>,
+    view: View,
 }
 
 impl Feed {
-    /// Listens to a server. When it is away it is tried again every two seconds.
+    /// Starts the thread. After an error it connects again every two seconds.
     ///
     /// # Errors
     ///
-    /// If no thread can be started.
+    /// If the operating system cannot start a thread.
     pub fn start(endpoint: Endpoint) -> io::Result<Self> {
-        let (tell, news) = channel();
-        let (wishes, wished) = channel();
+        let (sender, events) = channel();
+        let (requests, view_changes) = channel();
         let listener = Listener {
             endpoint,
-            tell,
-            wished,
-            wanted: Wanted::default(),
+            events: sender,
+            requests: view_changes,
+            view: View::default(),
         };
         std::thread::Builder::new()
             .name("plimsoll-top".to_owned())
             .spawn(move || listener.run())?;
         Ok(Self {
-            news,
-            wishes,
-            wanted: Wanted::default(),
+            events,
+            requests,
+            view: View::default(),
         })
     }
 
-    /// What has come, waiting at most `longest` for it.
+    /// The next event. Waits at most `longest`.
     #[must_use]
-    pub fn next(&self, longest: Duration) -> Option<News> {
-        self.news.recv_timeout(longest).ok()
+    pub fn next(&self, longest: Duration) -> Option<FeedEvent> {
+        self.events.recv_timeout(longest).ok()
     }
 
-    /// Changes what is looked at.
-    pub(crate) fn want(&mut self, wanted: Wanted) {
-        if self.wanted != wanted {
-            self.wanted = wanted.clone();
-            // The thread ends only with this.
-            let _ = self.wishes.send(wanted);
+    /// Changes the part that is displayed.
+    pub(crate) fn set_view(&mut self, view: View) {
+        if self.view != view {
+            self.view = view.clone();
+            // The thread ends only when this is dropped.
+            let _ = self.requests.send(view);
         }
     }
 }
 
-/// Nobody looks any more.
-struct Gone;
+/// The [`Feed`] was dropped.
+struct Closed;
 
 struct Listener {
     endpoint: Endpoint,
-    tell: Sender<News>,
-    wished: Receiver<Wanted>,
-    wanted: Wanted,
+    events: Sender<FeedEvent>,
+    requests: Receiver<View>,
+    view: View,
 }
 
 impl Listener {
     fn run(mut self) {
         loop {
-            let ended = match self.wanted.paused {
+            let ended = match self.view.paused {
                 true => self
-                    .wished
+                    .requests
                     .recv()
-                    .map(|it| self.wanted = it)
-                    .map_err(|_| Gone),
+                    .map(|it| self.view = it)
+                    .map_err(|_| Closed),
                 false => self.listen(),
             };
             if ended.is_err() {
@@ -256,40 +256,40 @@ impl Listener {
         }
     }
 
-    /// Until something else is wanted, or the server is away and was waited for.
-    fn listen(&mut self) -> Result<(), Gone> {
-        let Err(away) = self.stream() else {
-            return self.look().map(drop);
+    /// Reads events until the view changes, or the connection is lost; then waits before the next attempt.
+    fn listen(&mut self) -> Result<(), Closed> {
+        let Err(error) = self.stream() else {
+            return self.read_requests().map(drop);
         };
-        self.say(News::Away(away))?;
-        match self.wished.recv_timeout(AGAIN) {
-            Ok(wanted) => self.wanted = wanted,
+        self.send(FeedEvent::Disconnected(error))?;
+        match self.requests.recv_timeout(AGAIN) {
+            Ok(view) => self.view = view,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Gone),
+            Err(RecvTimeoutError::Disconnected) => return Err(Closed),
         }
         Ok(())
     }
 
-    fn say(&self, news: News) -> Result<(), Gone> {
-        self.tell.send(news).map_err(|_| Gone)
+    fn send(&self, event: FeedEvent) -> Result<(), Closed> {
+        self.events.send(event).map_err(|_| Closed)
     }
 
-    /// Whether another stream is wanted. Another limit that is looked at is asked for beside it.
-    fn look(&mut self) -> Result<bool, Gone> {
-        let before = self.wanted.clone();
+    /// Reads changes of the view. Returns whether they need another stream: another search, or a pause.
+    fn read_requests(&mut self) -> Result<bool, Closed> {
+        let before = self.view.clone();
         loop {
-            match self.wished.try_recv() {
-                Ok(wanted) => self.wanted = wanted,
+            match self.requests.try_recv() {
+                Ok(view) => self.view = view,
                 Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => return Err(Gone),
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => return Err(Closed),
             }
         }
-        Ok(before.search != self.wanted.search || self.wanted.paused)
+        Ok(before.search != self.view.search || self.view.paused)
     }
 
-    /// Reads the stream; ends without an error if another one is wanted or nobody looks.
+    /// Reads the stream. Ends without an error if the view needs another stream or the feed was dropped.
     fn stream(&mut self) -> Result<(), FeedError> {
-        let search = escaped(&self.wanted.search);
+        let search = escaped(&self.view.search);
         let mut reader = self
             .endpoint
             .get(&format!("/events?most={LIMITS}&search={search}"))?;
@@ -303,19 +303,21 @@ impl Listener {
                 return Err(FeedError::Stopping);
             } else if let Some(data) = line.strip_prefix("data:") {
                 let tick = parse(data)?;
-                if self.say(News::Tick(tick)).is_err() || !matches!(self.look(), Ok(false)) {
+                if self.send(FeedEvent::Tick(tick)).is_err()
+                    || !matches!(self.read_requests(), Ok(false))
+                {
                     return Ok(());
                 }
-                self.ask_for_keys(&mut asked);
+                self.request_keys(&mut asked);
             } else if line.is_empty() {
                 event.clear();
             }
         }
     }
 
-    /// The keys of the limit that is looked at: at once, and then now and then.
-    fn ask_for_keys(&self, asked: &mut Option<(String, u32)>) {
-        let Some(open) = &self.wanted.open else {
+    /// Requests the keys of the open limit: at once, and then every few ticks.
+    fn request_keys(&self, asked: &mut Option<(String, u32)>) {
+        let Some(open) = &self.view.open else {
             *asked = None;
             return;
         };
@@ -327,7 +329,7 @@ impl Listener {
         if ticks % KEYS_EVERY == 0
             && let Ok(keys) = self.endpoint.keys(open)
         {
-            let _ = self.say(News::Keys(open.clone(), keys));
+            let _ = self.send(FeedEvent::Keys(open.clone(), keys));
         }
     }
 }

@@ -16,9 +16,9 @@ mod tick;
 pub use app::{App, Connection, Order, Section};
 pub use draw::render;
 pub use endpoint::{Endpoint, EndpointError};
-pub use feed::{Feed, FeedError, News};
+pub use feed::{Feed, FeedError, FeedEvent};
 pub use plain::plain;
-/// Its frames, backends and keys are in the signatures here.
+/// Re-exported because its types are in the signatures of this crate.
 pub use ratatui;
 pub use terminal::{is_coloured, run};
 pub use tick::{

@@ -1,8 +1,8 @@
-//! Numbers as people read them; the live page writes them in the same way.
+//! Formats numbers for people, in the same way as the live page.
 
 use std::time::Duration;
 
-/// From here on a number means that there is no bound.
+/// The number from which on a bound means "unbounded".
 const UNLIMITED: f64 = 1e15;
 
 /// A number in a few characters: `999`, `1.5`, `12.4k`, `3M`.
@@ -30,7 +30,7 @@ pub(crate) fn count(value: u64) -> String {
     number(value as f64)
 }
 
-/// A rate; nothing is shown where nothing happens.
+/// A rate; empty if it is 0.
 pub(crate) fn rate(value: f64) -> String {
     match value > 0.0 {
         true => format!("{}/s", number(value)),
@@ -58,7 +58,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0}%", share.clamp(0.0, 1.0) * 100.0)
 }
 
-/// A word of the server for people.
+/// A keyword of the server, made readable.
 pub(crate) fn words(name: &str) -> String {
     name.replace('_', " ")
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::tick::Tick;
 
-/// Every limit in a line, with names that hold no blanks, numbers in full, and `-` where there is none.
+/// A table with one line for each limit. Names have no blanks, numbers are written in full, and missing values are `-`.
 ///
 /// ```
 /// use plimsoll_top::{Tick, plain};
@@ -82,7 +82,7 @@ pub fn plain(tick: &Tick) -> String {
     text
 }
 
-/// The largest number means that there is no bound.
+/// The largest number means "unbounded".
 fn number(value: u64) -> String {
     match value {
         u64::MAX => "unlimited".to_owned(),

@@ -1,4 +1,4 @@
-//! What there is beside limits: upstreams, proxies, the last reload.
+//! The sections besides limits: upstreams, proxies, the last reload.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
@@ -23,7 +23,7 @@ pub(crate) fn aligned<'a>(text: impl Into<Text<'a>>, alignment: Alignment) -> Te
     text.into().alignment(alignment)
 }
 
-/// A table of words and numbers; the numbers are to the right of their columns.
+/// A table of texts and numbers, with numbers aligned to the right.
 fn plain_table<const N: usize>(
     app: &App,
     styles: Styles,

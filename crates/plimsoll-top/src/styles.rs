@@ -1,8 +1,8 @@
-//! How things look.
+//! The styles of the display.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Styles: colours of the terminal, so that they suit its background; none if none are wanted.
+/// Styles in the colours of the terminal, which suit its background, or without colours.
 #[derive(Clone, Copy)]
 pub(crate) struct Styles(bool);
 
@@ -38,7 +38,7 @@ impl Styles {
         self.of(Color::Green)
     }
 
-    /// Beside the point.
+    /// For less important text.
     pub(crate) fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }

@@ -1,4 +1,4 @@
-//! The terminal: keys, sizes, and what it looked like before.
+//! Runs the display in a terminal.
 
 use std::io;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use ratatui::crossterm::event::{self, Event};
 use crate::app::{App, Connection};
 use crate::draw::render;
 use crate::endpoint::Endpoint;
-use crate::feed::{Feed, News, Wanted};
+use crate::feed::{Feed, FeedEvent, View};
 
-/// How long a key is waited for before the server is looked at.
+/// The time-out for a key, after which events of the server are read.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Whether colours are wanted: not where `NO_COLOR` is set to anything, nor on a terminal that says that it is dumb.
+/// Whether to use colours: not if `NO_COLOR` is set, nor on a terminal of the type `dumb`.
 #[must_use]
 pub fn is_coloured() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
@@ -22,7 +22,7 @@ pub fn is_coloured() -> bool {
     !refused && !dumb
 }
 
-/// Shows a server until whoever looks leaves. The terminal is as before afterwards.
+/// Shows a server until the user quits, and restores the terminal.
 ///
 /// # Errors
 ///
@@ -54,17 +54,17 @@ fn show(
         {
             return Ok(());
         }
-        feed.want(Wanted {
+        feed.set_view(View {
             search: app.search().to_owned(),
             open: app.open().map(str::to_owned),
             paused: *app.connection() == Connection::Paused,
         });
-        while let Some(news) = feed.next(Duration::ZERO) {
+        while let Some(event) = feed.next(Duration::ZERO) {
             is_old = true;
-            match news {
-                News::Tick(tick) => app.tick(*tick),
-                News::Keys(limit, keys) => app.keys(limit, keys),
-                News::Away(why) => app.away(why.to_string()),
+            match event {
+                FeedEvent::Tick(tick) => app.tick(*tick),
+                FeedEvent::Keys(limit, keys) => app.keys(limit, keys),
+                FeedEvent::Disconnected(why) => app.disconnect(why.to_string()),
             }
         }
     }

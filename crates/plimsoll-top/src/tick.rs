@@ -1,29 +1,29 @@
-//! What the admin port says each second. What a server does not say is left at its default: servers differ in what they have.
+//! The JSON objects that the admin port sends each second. Fields that a server does not send have their defaults.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// One object of the stream.
+/// One object of the stream: the state of a server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Tick {
-    /// The limits that were asked for, in the order of the file.
+    /// The requested limits, in the order of the file.
     pub limits: Vec<Limit>,
-    /// How many there are.
+    /// The number of all limits.
     pub limits_total: usize,
-    /// Leases that are held; a server has them.
+    /// The number of leases, in a server.
     pub leases: Option<u64>,
-    /// Requests that upstreams are busy with; a gateway has them.
+    /// The number of requests in flight at upstreams, in a gateway.
     pub in_flight: Option<u64>,
-    /// Connections of clients.
+    /// The number of client connections.
     pub connections: Option<u64>,
-    /// For how long the server has been up.
+    /// The time since the start of the server.
     pub uptime_ms: Option<u64>,
-    /// What came of reading the file again, the last time.
+    /// The result of the last reload.
     pub reload: Option<Reload>,
-    /// Limits that proxies share.
+    /// The limits that proxies share.
     pub quotas: Option<Quotas>,
     /// Servers behind a gateway.
     pub upstreams: Vec<Upstream>,
@@ -31,57 +31,57 @@ pub struct Tick {
     pub version: String,
 }
 
-/// A limit as it stands.
+/// The state of a limit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limit {
     /// Its name.
     pub name: String,
-    /// Whether it is a rate or a limit on what is under way.
+    /// The kind of its limiter: a rate or a concurrency limit.
     pub kind: Option<String>,
-    /// Whether each key has a limit of its own.
+    /// Whether each key has a state of its own.
     pub keyed: bool,
-    /// How many keys are known, if it has keys.
+    /// The number of keys, if it has keys.
     pub keys: Option<u64>,
     /// Whether it is enforced: `enforce`, `shadow` or `off`.
     pub mode: String,
-    /// Its number.
+    /// The limit.
     pub limit: u64,
-    /// How much of it is in use.
+    /// The usage.
     pub in_use: u64,
-    /// The share of it that is in use.
+    /// The usage as a share of the limit.
     pub saturation: f64,
-    /// How many wait.
+    /// The number of waiters.
     pub waiting: u64,
-    /// How many may wait.
+    /// The bound of the queue.
     pub queue_bound: u64,
-    /// What was granted since the start.
+    /// The grants since the start.
     pub granted_total: u64,
-    /// What was refused since the start, by reason.
+    /// The refusals since the start, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// What would have been refused in shadow mode.
+    /// The refusals that it would have made, if it were enforced.
     pub would_refuse: u64,
-    /// Limits of tiers, by their names.
+    /// The tiers, by name.
     pub tiers: BTreeMap<String, Tier>,
     /// What an adaptive limit has learned.
     pub learned: Option<Learned>,
 }
 
 impl Limit {
-    /// What was refused since the start, for all reasons.
+    /// The refusals since the start, for all reasons.
     #[must_use]
     pub fn refused_total(&self) -> u64 {
         self.refused.values().sum()
     }
 
-    /// Whether refusals are counted and nobody is refused.
+    /// Whether it is in shadow mode.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.mode == "shadow"
     }
 
-    /// One word for what it is.
+    /// The kind as one word, for tables.
     #[must_use]
     pub fn word(&self) -> &str {
         match self.learned {
@@ -96,13 +96,13 @@ impl Limit {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Tier {
-    /// Its number.
+    /// The limit.
     pub limit: u64,
-    /// How much of it is in use.
+    /// The usage.
     pub in_use: u64,
-    /// What was granted since the start.
+    /// The grants since the start.
     pub granted_total: u64,
-    /// What was refused since the start.
+    /// The refusals since the start.
     pub denied_total: u64,
 }
 
@@ -111,22 +111,22 @@ pub struct Tier {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Learned {
-    /// Why it changed or stayed the last time.
+    /// The reason of its last decision.
     pub decision: String,
-    /// How long work takes without a queue.
+    /// The latency without queueing.
     pub baseline_ms: Option<f64>,
-    /// How long it takes now.
+    /// The present latency.
     pub latency_ms: Option<f64>,
 }
 
-/// What came of reading the file again.
+/// The result of a reload.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Reload {
-    /// What changed, one thing a line.
+    /// The changes, one per line.
     pub text: String,
-    /// What was wrong with the file: then nothing changed.
+    /// The mistakes in the file. Nothing was changed then.
     pub errors: Option<Vec<String>>,
 }
 

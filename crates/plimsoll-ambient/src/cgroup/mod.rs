@@ -12,7 +12,7 @@ use crate::SourceError;
 use crate::files::{self, Root};
 use crate::parse;
 
-/// Which cgroups they are. Both can be mounted at once, each with some of the controllers.
+/// The version of cgroups. Both can be mounted at once, each with some of the controllers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V1,
@@ -55,8 +55,8 @@ impl Hierarchy {
 
     fn new(root: &Root, version: Version, member: &str, mount: &parse::Mount<'_>) -> Self {
         let top = root.path(&mount.point);
-        // In a container the mount may begin further down than the path does. A path that leads to another place is that
-        // of somebody who was moved out of what is mounted here.
+        // In a container the mount may start below the beginning of the path. A path that leads elsewhere belongs to a process
+        // that was moved out of the mounted hierarchy.
         let below = Path::new(member)
             .strip_prefix(&mount.root)
             .ok()
@@ -79,7 +79,7 @@ impl Hierarchy {
         Self { version, levels }
     }
 
-    /// The least of the limits that hold for this process, and at which level it is.
+    /// The least limit that applies to this process, and its level.
     fn tightest<T: PartialOrd>(
         &self,
         limit_at: impl Fn(&Path) -> Result<Option<T>, SourceError>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_top::ratatui::Terminal;
 use plimsoll_top::ratatui::backend::TestBackend;
 use plimsoll_top::ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use plimsoll_top::{App, Endpoint, Feed, FeedError, News, render};
+use plimsoll_top::{App, Endpoint, Feed, FeedError, FeedEvent, render};
 
 use super::serve_command::{ANY, Dir, PLIMSOLL, Served};
 
@@ -122,7 +122,7 @@ fn a_real_server_is_drawn_and_missed_when_it_ends() {
     let next = || feed.next(Duration::from_secs(60)).expect("news");
     let mut app = App::new(admin);
     let take = |app: &mut App| match next() {
-        News::Tick(tick) => app.tick(*tick),
+        FeedEvent::Tick(tick) => app.tick(*tick),
         other => panic!("{other:?}"),
     };
     take(&mut app);
@@ -153,7 +153,7 @@ fn a_real_server_is_drawn_and_missed_when_it_ends() {
     assert!(endpoint.keys("nobody").is_err());
     assert!(server.end().status.success());
     let why = loop {
-        if let News::Away(why) = next() {
+        if let FeedEvent::Disconnected(why) = next() {
             break why;
         }
     };

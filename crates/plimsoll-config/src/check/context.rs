@@ -1,19 +1,19 @@
-//! What is checked, and what was found wrong.
+//! The context of a check: the file, and the problems and warnings found so far.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use plimsoll_spec::{Broken, MOST_PROBLEMS, Places, Problem, Read, Step};
+use plimsoll_spec::{Broken, MAX_PROBLEMS, Places, Problem, Read, Step};
 
 use crate::source::line_of;
 use crate::spec::File;
 
-/// A file that is checked, and what has been found wrong with it so far.
+/// A file that is checked, with its problems and warnings so far.
 pub(crate) struct Context<'a> {
     pub(super) file: &'a File,
     files: &'a [PathBuf],
     pub(super) places: &'a Places<'a>,
-    /// What could not even be read: it is not here, but others may call it by its name.
+    /// The entries that could not be read. Other entries may refer to them by name.
     pub(super) broken: &'a Broken<'a>,
     problems: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
@@ -36,21 +36,21 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Where something else is, seen from `path`: its line, and its file if it is another.
+    /// The place of another entry, for a message at `path`: its line, and its file if it is another one.
     pub(super) fn line_of(&self, other: &[Step<'_>], path: &[Step<'_>]) -> String {
         let (other, from) = (self.places.find(other).0, self.places.find(path).0);
         line_of(other, from, self.files)
     }
 
-    /// What is wrong, and what is odd.
+    /// The problems and the warnings.
     pub(crate) fn into_problems(self) -> (Vec<Problem>, Vec<Problem>) {
         (self.problems.into_inner(), self.warnings.into_inner())
     }
 
-    /// Notes what is allowed and surely not meant.
+    /// Adds a warning: what is valid and probably not meant.
     pub(super) fn warn(&self, problem: Problem) {
         let mut warnings = self.warnings.borrow_mut();
-        if warnings.len() < MOST_PROBLEMS {
+        if warnings.len() < MAX_PROBLEMS {
             warnings.push(problem);
         }
     }
@@ -61,9 +61,9 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether nobody wants to hear of more. Finding the nearest name takes time, for each.
+    /// Whether no more problems are reported. Finding the nearest name takes time, for each problem.
     pub(super) fn is_full(&self) -> bool {
-        self.problems.borrow().len() >= MOST_PROBLEMS
+        self.problems.borrow().len() >= MAX_PROBLEMS
     }
 
     pub(super) fn check<T>(&self, read: Read<T>) -> Option<T> {

@@ -1,4 +1,4 @@
-//! What must hold of a gateway, and of what routes say of it.
+//! Checks the gateway, and the pools that routes name.
 
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{Name, Step, below, keys, quote};
@@ -6,7 +6,7 @@ use plimsoll_spec::{Name, Step, below, keys, quote};
 use super::Context;
 use crate::route::RouteSpec;
 
-/// Checks the section `gateway`, and where routes lead.
+/// Checks the section `gateway`, and the pools of routes.
 pub(super) fn gateway(routes: &[RouteSpec], context: &Context<'_>) {
     let (file, places) = (context.file, context.places);
     let at = context.broken.places("routes");

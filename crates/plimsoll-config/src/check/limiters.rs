@@ -1,4 +1,4 @@
-//! What must hold of limiters: fields that go together, members that exist, and no circles.
+//! Checks limiters: fields that go together, members that exist, and no cycles.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ pub(crate) struct Definition {
     pub(crate) id: String,
     /// The section of the file that it is in.
     pub(crate) section: &'static str,
-    /// Where it is described.
+    /// The path of its description.
     pub(crate) place: Place,
     pub(crate) limiter: Limiter,
     /// The members of `all`, by their ids.
     pub(crate) members: Vec<String>,
     pub(crate) class: Class,
-    /// Whether it, or a limiter behind it, is kept in a store.
+    /// Whether it, or one of its members, is in a store.
     pub(crate) stored: bool,
     /// The name of the limit, for one of its tiers.
     tier_of: Option<String>,
@@ -36,7 +36,7 @@ impl Definition {
         name.unwrap_or(&self.id)
     }
 
-    /// The name by which a store keeps it. Tiers have that of their limit: a key that changes its tier is still the same key.
+    /// Its name in a store. Tiers have that of their limit, so that a key that changes its tier keeps its state.
     #[cfg_attr(
         not(feature = "redis"),
         expect(dead_code, reason = "without a client nothing is kept in stores")
@@ -50,7 +50,7 @@ impl Definition {
     }
 }
 
-/// All limiters of a file, members before those that they are members of.
+/// All limiters of a file, with members before the limiters that contain them.
 pub(crate) fn definitions(context: &Context<'_>) -> Vec<Definition> {
     let mut drafts = Vec::new();
     for (section, name, limit) in context.file.all() {
@@ -130,7 +130,7 @@ fn draft<'a>(
     });
 }
 
-/// Fields that are right by themselves, and wrong beside others.
+/// Checks fields that are valid by themselves and invalid together.
 fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Context<'_>) {
     let places = context.places;
     let (common, word) = (&limiter.common, limiter.kind.word());
@@ -161,7 +161,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         context.note(places.name(&seed, message));
     }
     let bucket = matches!(limiter.kind, Kind::PenaltyBucket(_));
-    // One that was filled in says nothing.
+    // A default is not reported.
     if common.max_keys.is_some() && !common.keyed && !bucket && places.has(&field("max_keys")) {
         let message = "only a limiter with `keyed: true` has keys";
         context.note(places.name(&field("max_keys"), message));
@@ -201,7 +201,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
     }
 }
 
-/// Whether a store can keep it, if it is to be kept in one. Any store will do.
+/// Checks that a store can hold it, if it has a store.
 #[cfg(feature = "redis")]
 fn in_store(limiter: &Limiter) -> Result<(), InvalidSpec> {
     if limiter.common.store.is_none() {
@@ -229,11 +229,11 @@ const fn class(kind: &Kind) -> Option<Class> {
     })
 }
 
-/// Refusals and metrics carry names: two of the same cannot be distinguished.
+/// Checks that names are unique, because refusals and metrics carry them.
 fn names_are_unique(drafts: &[Draft<'_>], context: &Context<'_>) {
     let places = context.places;
     let mut seen: HashMap<&str, &Draft<'_>> = HashMap::new();
-    // Names of entries go before: it is the one that was given another name that is wrong.
+    // Names of entries come first, so that the problem is reported at the `name` field.
     let (given, own): (Vec<&Draft<'_>>, Vec<_>) =
         (drafts.iter()).partition(|draft| draft.limiter.common.name.is_some());
     for draft in own.into_iter().chain(given) {
@@ -259,7 +259,7 @@ enum State {
     Done(Vec<usize>, Class, bool),
 }
 
-/// Puts members before those that they are members of.
+/// Sorts members before the limiters that contain them.
 struct Sorter<'a, 'd> {
     context: &'a Context<'a>,
     by_id: HashMap<&'d str, usize>,
@@ -327,7 +327,7 @@ impl Sorter<'_, '_> {
         });
     }
 
-    /// Finds a member of `all` and visits it. `None` if it cannot be one, which has been noted.
+    /// Finds a member of an `all` and visits it. `None` after a problem was reported.
     fn member(&mut self, id: &str, path: &[Step<'_>]) -> Option<usize> {
         let (context, places) = (self.context, self.context.places);
         let Some(index) = self.by_id.get(id).copied() else {

@@ -1,7 +1,7 @@
-//! What must hold of a file as a whole, once all of it has been read.
+//! Checks a file as a whole, after all of it has been read.
 //!
-//! The types have no places in them, so that two descriptions can be compared. Whatever is wrong here is found by its path,
-//! and the path is looked up in the tree.
+//! The types have no places, so that two descriptions can be compared. A problem has a path, whose place is looked up in the
+//! tree.
 
 mod context;
 mod gateway;
@@ -25,7 +25,7 @@ use crate::spec::Words;
 pub(crate) use context::Context;
 pub(crate) use limiters::Definition;
 
-/// More limiters than this behind one name are a mistake, and could be used to make a small file cost much.
+/// The largest number of limiters behind one name. More would let a small file cost much.
 const MOST: usize = 64;
 
 /// The field of a provider for limiters without a weight.
@@ -34,10 +34,10 @@ pub(crate) const BASIC: &str = "basic";
 /// A file that can be built.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Members before those that they are members of.
+    /// With members before the limiters that contain them.
     pub(crate) definitions: Vec<Definition>,
     pub(crate) by_id: HashMap<String, usize>,
-    /// What hangs at a place, for each list and then each route: limiters and providers, in order.
+    /// The limiters and providers of each list, then of each route, in order.
     pub(crate) lists: HashMap<String, Vec<String>>,
     pub(crate) routes: Vec<RouteSpec>,
 }
@@ -48,7 +48,7 @@ impl Plan {
     }
 }
 
-/// Checks a file whose defaults are filled in. What comes of it counts only if nothing was found wrong.
+/// Checks a file whose defaults are filled in. The plan is valid only if there are no problems.
 pub(crate) fn plan(context: &Context<'_>) -> Plan {
     stores::stores(context);
     let definitions = limiters::definitions(context);
@@ -91,12 +91,12 @@ pub(crate) fn plan(context: &Context<'_>) -> Plan {
 struct Checker<'a> {
     context: &'a Context<'a>,
     limiters: HashMap<&'a str, &'a Definition>,
-    /// The lists of middleware, once they are checked, without lists in them.
+    /// The checked lists of middleware, with nested lists expanded.
     lists: HashMap<String, Vec<String>>,
 }
 
 impl<'a> Checker<'a> {
-    /// Limiters, providers and lists are called by name in the same places.
+    /// Checks that limiters, providers and lists have different names, because the same fields refer to them.
     fn names(&self) {
         let Context { file, places, .. } = self.context;
         let limiters = file.all().map(|(section, name, _)| (section, name));
@@ -202,7 +202,7 @@ impl<'a> Checker<'a> {
         Some(limiter)
     }
 
-    /// Notes that nothing has this name, unless it is something that could not be read.
+    /// Reports an unknown name, unless it may be that of an entry that could not be read.
     fn unknown(&self, name: &Name, path: &[Step<'_>], any: bool) {
         let Context { file, places, .. } = self.context;
         if self.context.broken.has(&name.0) || self.context.is_full() {
@@ -236,7 +236,7 @@ impl<'a> Checker<'a> {
         self.context.places.value(path, message)
     }
 
-    /// Checks a list of middleware, and those that are in it.
+    /// Checks a list of middleware, and the lists in it.
     fn list(&mut self, name: &'a str, trail: &mut Vec<&'a str>) {
         if self.lists.contains_key(name) {
             return;
@@ -250,7 +250,7 @@ impl<'a> Checker<'a> {
         self.lists.insert(name.to_owned(), parts);
     }
 
-    /// The limiters and providers that `names` come to.
+    /// The limiters and providers of `names`, with lists expanded.
     fn parts(
         &mut self,
         names: &'a [Name],

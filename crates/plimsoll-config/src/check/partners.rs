@@ -1,4 +1,4 @@
-//! What must hold of partners that are called.
+//! Checks partners.
 
 use plimsoll_spec::{Name, Step, below, keys, quote};
 

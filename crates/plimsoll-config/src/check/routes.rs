@@ -1,4 +1,4 @@
-//! What must hold of routes, and of how clients are distinguished.
+//! Checks routes, and the settings for the address of a client.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::route::{HeaderMatch, HostPattern, Pattern, RouteSpec};
 use crate::spec::{Paths, Route, Words};
 
 impl<'a> Checker<'a> {
-    /// The routes of the file that can be built, with what hangs there.
+    /// The valid routes of the file, with their limiters and providers.
     pub(super) fn routes(&mut self) -> Vec<RouteSpec> {
         let (context, file) = (self.context, self.context.file);
         let mut specs = Vec::new();
@@ -51,7 +51,7 @@ impl<'a> Checker<'a> {
         specs
     }
 
-    /// Limits and providers that a route asks, by name.
+    /// The names of the limits and providers of a route.
     fn asked(&mut self, route: &'a Route, path: &[Step<'a>]) -> Vec<String> {
         let context = self.context;
         let field = |name| below(path, Step::Key(name));
@@ -70,7 +70,7 @@ impl<'a> Checker<'a> {
         let mut parts: Vec<String> = Vec::new();
         for (name, words) in [("middleware", &route.middleware), ("limits", &route.limits)] {
             let Some(words) = words else { continue };
-            // An empty list of limits says that there are none.
+            // An empty list of limits is explicit: the route has none.
             let none = name == "limits" && words.as_slice().is_empty();
             let (path, several) = (field(name), matches!(words, Words::Many(_)));
             if none {
@@ -92,7 +92,7 @@ impl<'a> Checker<'a> {
         parts
     }
 
-    /// Limits that a route asks of itself: nobody but the file can say which key is meant.
+    /// Checks the limits of a route. A limit with keys needs a `key`, because no program passes one.
     fn have_keys(&self, parts: &[String], path: &[Step<'_>]) {
         for part in parts {
             let limit = self.context.file.limit(part);
@@ -105,7 +105,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A place that cannot hold a permit: no limiter there may need it to.
+    /// Checks a route that cannot hold permits: it may have rate and basic limiters only.
     fn holds_nothing(&self, parts: &[String], path: &[Step<'_>]) {
         for part in parts {
             let limiters: Vec<&str> = match self.context.file.providers.get(part) {
@@ -143,7 +143,7 @@ fn each<'a>(
         })
 }
 
-/// What `parse` makes of a text, or the problem that it is something else.
+/// Parses a text, or reports the problem.
 fn parsed<T>(
     text: &str,
     parse: impl FnOnce(&str) -> Result<T, &'static str>,
@@ -214,7 +214,7 @@ fn headers(route: &Route, path: &[Step<'_>], context: &Context<'_>) -> Vec<(Stri
     route.headers.iter().map(header).collect()
 }
 
-/// Checks how the address of a client is found.
+/// Checks the settings for the address of a client.
 pub(super) fn client(context: &Context<'_>) {
     let (file, places) = (context.file, context.places);
     if file

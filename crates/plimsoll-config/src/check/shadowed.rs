@@ -1,4 +1,4 @@
-//! Routes that no request reaches, because one before them takes all of theirs.
+//! Finds routes that no request reaches, because an earlier route matches all of their requests.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use plimsoll_spec::{Step, below};
 use super::Context;
 use crate::route::{HeaderMatch, Pattern, RouteSpec, Segment};
 
-/// So many routes are compared with one before it is left alone: what is found is only said, never relied on.
+/// The largest number of routes that one route is compared with. The result is only reported, so it may be incomplete.
 const MOST_COMPARED: usize = 1000;
 
 /// The routes so far, by the segments of their patterns, so that each is compared only with those that may match the same.
@@ -25,15 +25,15 @@ struct Node {
     ends: Vec<(usize, bool)>,
 }
 
-/// What a route asks of a request beside its path.
+/// The conditions of a route besides its path.
 struct Conditions {
-    /// Where the route stands in the file.
+    /// The position of the route in the file.
     index: usize,
     spec: RouteSpec,
 }
 
 impl Shadowed {
-    /// Adds a route, and says if none of its requests can reach it.
+    /// Adds a route. Returns the earlier route that matches all of its requests, if there is one.
     pub(super) fn add(
         &mut self,
         spec: &RouteSpec,
@@ -128,7 +128,7 @@ impl Shadowed {
     }
 }
 
-/// Whether `one` is for every request, of the same path, that `other` is for.
+/// Whether `one` matches every request, of the same path, that `other` matches.
 fn covers(one: &RouteSpec, other: &RouteSpec) -> bool {
     let methods = one.methods.is_empty()
         || !other.methods.is_empty() && other.methods.iter().all(|it| one.methods.contains(it));

@@ -1,4 +1,4 @@
-//! What must hold of stores, and of limiters that are kept in one.
+//! Checks stores, and limiters in stores.
 
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{
@@ -66,7 +66,7 @@ fn one(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
     Ok(())
 }
 
-/// Whether the client understands an address, all of it.
+/// Whether the client accepts an address.
 #[cfg(feature = "redis")]
 fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
     if cfg!(not(feature = "redis-tls")) && url.address().starts_with("rediss://") {
@@ -82,7 +82,7 @@ fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
     Err(places.value(path, message))
 }
 
-/// Whether the nodes of a cluster go together, once each is right by itself.
+/// Whether the valid addresses of the nodes of a cluster go together.
 #[cfg(feature = "redis")]
 fn go_together(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
     if crate::redis::check(store).is_ok() {
@@ -92,19 +92,19 @@ fn go_together(store: &Store, path: &[Step<'_>], places: &Places<'_>) -> Read<()
     Err(places.value(path, message))
 }
 
-/// There is no client to ask.
+/// Without the client nothing is checked.
 #[cfg(not(feature = "redis"))]
 fn go_together(_store: &Store, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
     Ok(())
 }
 
-/// There is no client to ask.
+/// Without the client nothing is checked.
 #[cfg(not(feature = "redis"))]
 fn address(_url: &Url, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
     Ok(())
 }
 
-/// Fields of a limiter that go together with its store, or with none.
+/// Checks the fields of a limiter that need a store, or need none.
 pub(super) fn kept(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) -> Read<()> {
     let (file, places) = (context.file, context.places);
     let (common, word) = (&limiter.common, limiter.kind.word());
@@ -142,7 +142,7 @@ pub(super) fn kept(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) 
     Ok(())
 }
 
-/// A field that means nothing without a store, and why.
+/// A field that needs a store, and the reason.
 fn needs_a_store(common: &Common, kind: &Kind) -> Option<(&'static str, &'static str)> {
     if common.outage.is_some() {
         return Some(("outage", "can be cut off from it"));

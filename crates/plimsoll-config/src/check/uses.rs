@@ -1,4 +1,4 @@
-//! What must hold of how requests use a limit.
+//! Checks how requests use a limit.
 
 use plimsoll_spec::{Kind, Limiter, Path, Places, Step, below};
 
@@ -6,7 +6,7 @@ use super::Context;
 use crate::spec::Limit;
 use crate::uses::{AnswerSpec, CostSpec, Tier, Use};
 
-/// Fields that every kind may have, and a tier may not: it is used as the limit it belongs to.
+/// Fields that every limit may have, and a tier may not, because it is used as the limit that it belongs to.
 const OF_THE_LIMIT: [&str; 7] = [
     "queue", "keyed", "max_keys", "name", "store", "outage", "borrow",
 ];
@@ -89,7 +89,7 @@ fn like(limiter: &Limiter) -> String {
     }
 }
 
-/// Why a limiter cannot be charged so, if it cannot.
+/// The reason why a limiter does not support a cost, if it does not.
 fn no_cost(cost: &CostSpec, limiter: &Limiter) -> Option<String> {
     let word = limiter.kind.word();
     let late = match cost {
@@ -111,7 +111,7 @@ fn no_cost(cost: &CostSpec, limiter: &Limiter) -> Option<String> {
     })
 }
 
-/// Checks what is answered.
+/// Checks the response to refused requests.
 pub(super) fn answer(answer: &AnswerSpec, path: &[Step<'_>], context: &Context<'_>) {
     let places = context.places;
     let field = |name| below(path, Step::Key(name));

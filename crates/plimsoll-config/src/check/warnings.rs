@@ -1,4 +1,4 @@
-//! What is allowed, and surely not what was meant.
+//! Warnings: what is valid and probably not meant.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::route::RouteSpec;
 use crate::spec::Limit;
 use crate::uses::{CostSpec, Tier};
 
-/// The clock counts in these unless set otherwise.
+/// The resolution of the default clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Notes what is odd about a limiter.
+/// Adds the warnings about a limiter.
 pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
     let warn = |fields: &[Step<'_>], message: String| {
         let path = [path, fields].concat();
@@ -93,7 +93,7 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
     }
 }
 
-/// Notes what is odd about how requests use a limit.
+/// Adds the warnings about how requests use a limit.
 pub(super) fn odd_use(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
     let Limit { uses, limiter } = limit;
     let places = context.places;
@@ -103,7 +103,7 @@ pub(super) fn odd_use(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
         _ => 1,
     };
     let never = |kind: &Kind| {
-        // What an algorithm finds may be more later.
+        // An adaptive limit may be larger later.
         if matches!(kind, Kind::Adaptive(_)) {
             return None;
         }
@@ -127,7 +127,7 @@ pub(super) fn odd_use(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
     }
 }
 
-/// Notes limits that no route uses, if there are routes.
+/// Warns of limits that no route uses, if there are routes.
 pub(super) fn unused(routes: &[RouteSpec], context: &Context<'_>) {
     let file = context.file;
     if routes.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn unused(routes: &[RouteSpec], context: &Context<'_>) {
         .iter()
         .flat_map(|route| route.limits.iter().chain(&route.bytes));
     let mut used: HashSet<&str> = asked.map(String::as_str).collect();
-    // What has a name for a program to call it by is left alone.
+    // A limiter with a name may be used by the program.
     let providers = file
         .providers
         .iter()

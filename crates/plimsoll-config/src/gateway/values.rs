@@ -1,4 +1,4 @@
-//! Values of a gateway that are written as text: addresses, servers, numbers of bytes.
+//! Values of a gateway that are written as text: addresses, servers, sizes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,13 +16,13 @@ pub struct Address(pub SocketAddr);
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Origin {
-    /// Whether TLS is spoken with it.
+    /// Whether it uses TLS.
     pub tls: bool,
     /// Its name or address, without the brackets of an IPv6 address.
     pub host: String,
-    /// Its port: 80 or 443 unless said.
+    /// Its port. Default: 80, or 443 with TLS.
     pub port: u16,
-    /// Its name or address, and its port if said.
+    /// Its name or address, and its port if the URL has one.
     pub authority: String,
 }
 
@@ -47,11 +47,19 @@ impl fmt::Display for Address {
 }
 
 impl Origin {
-    /// Reads a URL that has nothing but a scheme, a host and perhaps a port.
+    /// Parses a URL of a scheme, a host and an optional port.
+    ///
+    /// ```
+    /// use plimsoll_config::gateway::Origin;
+    ///
+    /// let origin = Origin::parse("https://api.example.com").unwrap();
+    /// assert_eq!((origin.tls, origin.port), (true, 443));
+    /// assert!(Origin::parse("https://api.example.com/path").is_err());
+    /// ```
     ///
     /// # Errors
     ///
-    /// What is wrong with it, to be put after `expected a server such as …`.
+    /// A hint, to be appended to `expected a server such as …`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text
             .split_once("://")

@@ -1,4 +1,4 @@
-//! A limiter as those see it who have a key, or have none, when the file says otherwise.
+//! Adapters between limiters with and without keys, for handles that the file has made the other sort since.
 
 use std::sync::{Arc, Weak};
 
@@ -11,10 +11,10 @@ use plimsoll::together::{Target, may_wait, reserve_shared};
 
 use super::keyed::Keys;
 
-/// The key of those who have none.
+/// The key of callers without a key.
 const NO_KEY: &str = "";
 
-/// A limiter without keys, for those who have one: it is the same for all of them.
+/// A limiter without keys, for callers with a key: all keys share it.
 pub(super) struct SameForAll(pub(super) Arc<dyn Limiter>);
 
 impl PerKey<str> for SameForAll {
@@ -116,7 +116,7 @@ impl Keys for SameForAll {
     }
 }
 
-/// A limiter with keys, for those who have none: they share one.
+/// A limiter with keys, for callers without one: they share one key.
 pub(super) struct NoKey {
     me: Weak<Self>,
     keys: Arc<dyn Keys>,
@@ -165,7 +165,7 @@ impl Limiter for NoKey {
         self.keys.standing(NO_KEY)
     }
 
-    /// It is the name that is closed, not what stands behind it.
+    /// Does nothing: the binding is closed, not the version.
     fn close(&self) {}
 
     fn name(&self) -> Option<&str> {

@@ -1,23 +1,23 @@
-//! What is done once nothing can fail any more.
+//! Applies the prepared changes of a reload. Nothing can fail here.
 
 use std::sync::Arc;
 
 use super::binding::{Binding, Past};
 use super::build::Running;
-use super::change::{Change, Prepared};
 use super::gates::{Live, Member};
+use super::in_place::{ChangeInPlace, Prepared};
 use super::version::Version;
 use crate::Config;
 use crate::check::Definition;
 
-/// Everything that a new configuration changes, in order.
+/// The prepared changes of a reload, in order.
 #[derive(Default)]
 pub(super) struct Work {
-    /// Limiters that are changed where they are.
+    /// Limiters that are changed in place.
     pub(super) changed: Vec<Prepared>,
-    /// Names behind which another limiter comes to stand.
+    /// Bindings that get another version.
     replaced: Vec<Replaced>,
-    /// Names that the file knows again.
+    /// Bindings that the file has again.
     pub(super) restored: Vec<Arc<Binding>>,
 }
 
@@ -26,11 +26,11 @@ struct Replaced {
     old: Past,
     name: String,
     next: Arc<Version>,
-    change: Arc<dyn Change>,
+    change: Arc<dyn ChangeInPlace>,
 }
 
 impl Work {
-    /// Puts `next` behind the name of `live`.
+    /// Makes `next` the version of the binding of `live`.
     pub(super) fn replace(&mut self, old: &Live, live: &Live, next: Arc<Version>) {
         self.replaced.push(Replaced {
             binding: Arc::clone(&live.binding),
@@ -59,7 +59,7 @@ impl Work {
     }
 }
 
-/// The members of `all`, and whether each is kept in a store.
+/// The members of an `all`, and whether each is in a store.
 pub(super) fn members(to: &Definition, running: &Running, config: &Config) -> Vec<Member> {
     let members = to.members.iter();
     let member = |id: &String| {

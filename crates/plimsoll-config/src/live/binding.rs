@@ -1,4 +1,4 @@
-//! What is held by whoever holds a limiter of a file: a name, and whatever limiter stands behind it.
+//! A binding: the name of a limiter, and its present version. Handles hold a binding.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -9,22 +9,22 @@ use plimsoll::{
 };
 
 use super::carry::{carry, interned};
-use super::change::Change;
+use super::in_place::ChangeInPlace;
 use super::replaced::{Watchers, drain};
 use super::version::{Version, lock};
 use super::waiting::{self, Waiters};
 use crate::check::Definition;
 
-/// A name, and the limiter behind it. It outlives every change of the file.
+/// A name, and the version of the limiter behind it. It outlives every change of the file.
 ///
-/// The first limiter is reached without a lock, by one look at a flag. A name behind which another has come to stand is
-/// looked up behind a lock from then on.
+/// The first version is reached by a load of one flag, without a lock. After a replacement, the present version is read behind
+/// a lock.
 pub(super) struct Binding {
     me: Weak<Self>,
     clock: Clock,
     first: Arc<Version>,
     first_name: &'static str,
-    /// Whether `first` is not simply the one to ask.
+    /// Whether the lock is needed: `first` was replaced, removed or closed.
     indirect: AtomicBool,
     now: RwLock<Now>,
     pub(super) waiters: Waiters,
@@ -32,11 +32,11 @@ pub(super) struct Binding {
     outs: Mutex<Outs>,
 }
 
-/// Permits of earlier ones that are still out.
+/// Permits of earlier versions that are still in use.
 #[derive(Default)]
 struct Outs {
     past: Vec<Arc<Version>>,
-    /// What the present one holds for them.
+    /// The permit of the present version that counts for them.
     stand_in: Option<Permit<'static>>,
 }
 
@@ -44,18 +44,18 @@ struct Now {
     version: Arc<Version>,
     /// The name that refusals carry.
     name: &'static str,
-    /// The file knows it no more.
+    /// The file no longer has it.
     removed: bool,
     /// The program has closed it.
     closed: bool,
-    /// Those before it, as long as anything of them matters.
+    /// The earlier versions whose state still counts.
     retired: Vec<Past>,
-    /// What those before it have granted and refused.
+    /// The grants and refusals of earlier versions.
     before: (u64, u64),
 }
 
 impl Now {
-    /// Totals go on: the next one has counted this before, and this much was only carried over to it.
+    /// Continues the totals with `next`, which has counted before, and of whose grants `carried` were only carried over.
     fn count(&mut self, next: Snapshot, carried: u64) {
         let old = self.version.one.snapshot();
         let (granted, denied) = self.before;
@@ -70,11 +70,11 @@ impl Now {
     }
 }
 
-/// A limiter that stood behind a name before, and may again.
+/// An earlier version, which may become the present one again.
 #[derive(Clone)]
 pub(super) struct Past {
     pub(super) version: Arc<Version>,
-    pub(super) change: Arc<dyn Change>,
+    pub(super) change: Arc<dyn ChangeInPlace>,
     pub(super) definition: Definition,
 }
 
@@ -104,13 +104,13 @@ impl Binding {
         binding
     }
 
-    /// The one to ask, if that needs no lock.
+    /// The present version, if the lock is not needed.
     #[inline]
     pub(super) fn direct(&self) -> Option<&Version> {
         (!self.indirect.load(Ordering::Acquire)).then_some(&*self.first)
     }
 
-    /// The one to ask.
+    /// The present version, or the refusal of a removed or closed name.
     pub(super) fn current(&self) -> Result<Arc<Version>, Denied> {
         let now = self.read();
         if now.removed || now.closed {
@@ -119,22 +119,22 @@ impl Binding {
         Ok(Arc::clone(&now.version))
     }
 
-    /// The one that stands there, whether it may be asked or not.
+    /// The present version, also of a removed or closed name.
     pub(super) fn latest(&self) -> Arc<Version> {
         Arc::clone(&self.read().version)
     }
 
-    /// Asks the present one, and the next one if another takes its place in that moment.
+    /// Asks the present version, and the next one if it is replaced at that moment.
     pub(super) fn ask<T>(
         &self,
         ask: impl Fn(&Arc<Version>) -> Result<T, Denied>,
     ) -> Result<T, Denied> {
-        // A member of an `all` may really be closed: that is believed when it says so again and again.
+        // A member of an `all` may really be closed: the loop is bounded.
         let mut closed = 0;
         loop {
             let version = self.current()?;
             match ask(&version) {
-                // Another has taken its place in this moment.
+                // It was replaced at this moment.
                 Err(_) if version.is_retired() => {}
                 Err(denied) if version.is_in_between(&denied) && closed < 1000 => {
                     closed += 1;
@@ -145,14 +145,14 @@ impl Binding {
         }
     }
 
-    /// A refusal with the name that the file says now.
+    /// A refusal with the present name of the limiter.
     pub(super) fn named(&self, denied: Denied) -> Denied {
         if self.direct().is_some() {
             return denied;
         }
         let now = self.read();
         match denied.limiter() {
-            // An `all` says which of its members refused.
+            // The refusal of an `all` has the name of the member that refused.
             Some(old) if old != now.name && !now.version.follows_names => {
                 denied.with_limiter(now.name)
             }
@@ -180,7 +180,7 @@ impl Binding {
         }
     }
 
-    /// With the totals of those before.
+    /// The snapshot of the present version, with the totals of earlier ones.
     pub(super) fn snapshot(&self, of: impl Fn(&Version) -> Snapshot) -> Snapshot {
         let now = self.read();
         let (version, (granted, denied)) = (Arc::clone(&now.version), now.before);
@@ -193,12 +193,12 @@ impl Binding {
         seen.with_totals(granted, denied)
     }
 
-    /// Refuses everybody who waits and everybody who comes, until the program ends.
+    /// Closes it for good: refuses all waiters and all further demands.
     pub(super) fn close(&self) {
         self.refuse(|now| now.closed = true);
     }
 
-    /// The file knows it no more: refuses everybody until it does again.
+    /// Refuses all waiters and demands, until the file has it again.
     pub(super) fn remove(&self) {
         self.refuse(|now| now.removed = true);
     }
@@ -213,14 +213,14 @@ impl Binding {
         self.wake_watchers();
     }
 
-    /// The file knows it again.
+    /// Reopens it, because the file has it again.
     pub(super) fn restore(&self) {
         let mut now = self.write();
         now.removed = false;
         self.look_up(&now);
     }
 
-    /// Whether anybody could gain if it were forgotten.
+    /// Whether its state still counts: dropping it would let a caller exceed a limit.
     pub(super) fn matters(&self) -> bool {
         let now = self.read();
         let retired = now.retired.iter().map(|past| &past.version);
@@ -228,7 +228,7 @@ impl Binding {
         all.any(|version| version.matters())
     }
 
-    /// One that stood here before and can become what `to` says, with everything that is still in it.
+    /// An earlier version, with its state, that can be changed to `to`.
     pub(super) fn past(&self, to: &Definition) -> Option<Past> {
         let now = self.read();
         let mut retired = now.retired.iter().rev();
@@ -242,32 +242,31 @@ impl Binding {
             .cloned()
     }
 
-    /// Puts `next` in the place of the one that is there, which is `old` with its description.
+    /// Replaces the present version, `old`, by `next`.
     ///
-    /// What was used stays used, as far as that means anything to the next one; permits that are out count in it
-    /// until they come back; who waits is asked for again, in order, and is not refused because a queue has become
-    /// shorter.
+    /// Usage is carried over as far as `next` can count it. Permits in use count in `next` until they are returned. Waiters ask
+    /// `next` in their order, and are not refused because its queue is shorter.
     pub(super) fn replace(
         &self,
-        (old, next, change): (Past, &Arc<Version>, &dyn Change),
+        (old, next, change): (Past, &Arc<Version>, &dyn ChangeInPlace),
         name: &str,
     ) {
-        // Before the lock: whoever comes now waits for it.
+        // Before the lock: callers from now on wait for the lock.
         self.indirect.store(true, Ordering::SeqCst);
         let mut now = self.write();
         let _ = next.binding.set(Weak::clone(&self.me));
         old.version.retire();
-        // From here on the old one grants nothing more that would have to be carried over. Whoever it refuses asks again.
+        // From here on the old version grants nothing. A caller that it refuses asks again.
         old.change.pause();
         next.begin(self.clock.precise_now());
         now.retired.push(old);
         now.retired.retain(|past| !Arc::ptr_eq(&past.version, next));
         let before = next.one.snapshot();
         carry(&now.retired, next);
-        // All of them: permits of an earlier one count nowhere if a rate stood here meanwhile.
+        // All earlier versions: if the last one was a rate, it did not count the permits of those before.
         let past = now.retired.iter().map(|past| Arc::clone(&past.version));
         let held = self.hold_for(past.collect(), next, change);
-        // Not before: one that stood here earlier may still be asked by who found it then, and would grant what is out.
+        // Not before: a caller that still has `next` from an earlier time could be granted what is in use.
         change.resume();
         next.unretire();
         let carried = next.one.snapshot().granted_total() - before.granted_total();
@@ -277,7 +276,7 @@ impl Binding {
         } else {
             waiting::move_all(&self.waiters, next)
         };
-        // Not before those who wait have left the old one: it would serve them.
+        // Not before the waiters have left the old version: it would serve them.
         drop(held);
         self.release_stand_in();
         now.count(before, carried);
@@ -290,17 +289,17 @@ impl Binding {
         self.wake_watchers();
     }
 
-    /// Wakes those who wait for a key of the one that stood here, to ask again.
+    /// Wakes the waiters for several limiters, to ask again.
     fn wake_watchers(&self) {
         drain(&self.watchers).for_each(Waker::wake);
     }
 
-    /// Has `next` count what is out of those before it. Returns what the one before it held for that.
+    /// Takes from `next` for the permits of earlier versions. Returns the permit that the last version held for them.
     fn hold_for(
         &self,
         past: Vec<Arc<Version>>,
         next: &Version,
-        change: &dyn Change,
+        change: &dyn ChangeInPlace,
     ) -> Option<Permit<'static>> {
         let mut outs = lock(&self.outs);
         let held = outs.stand_in.take();
@@ -311,7 +310,7 @@ impl Binding {
         held
     }
 
-    /// Gives back what the present one holds for permits that are no longer out.
+    /// Returns what the present version holds for permits that have been returned.
     pub(super) fn release_stand_in(&self) {
         let released = {
             let mut outs = lock(&self.outs);
@@ -323,11 +322,11 @@ impl Binding {
                 None => None,
             }
         };
-        // When it is not locked: it may serve who waits.
+        // After the lock is released: returning a permit may serve waiters.
         drop(released);
     }
 
-    /// Sets the flag by which everybody sees whether the lock is needed.
+    /// Sets the flag that tells callers whether the lock is needed.
     fn look_up(&self, now: &Now) {
         let direct = Arc::ptr_eq(&now.version, &self.first)
             && now.name == self.first_name
@@ -344,8 +343,8 @@ impl Binding {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a grant whose permit was forgotten, by the version that granted it. The latest comes first; what none of
-    /// them has granted is of one of which nothing is out any more.
+    /// Ends a grant without its permit, by the version that granted it, the latest first. If none has granted it, it belongs to a
+    /// version without permits in use, and is ignored.
     fn end(&self, grant: Grant, end: impl FnOnce(&dyn Source)) {
         let of = {
             let now = self.read();
@@ -359,7 +358,7 @@ impl Binding {
     }
 }
 
-/// For callers that forget the permits that they got, and return them by what was granted.
+/// For callers that keep only the grant of a permit, and return it by the grant.
 impl Source for Binding {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
         self.end(grant, |source| source.give_back(grant, outcome));

@@ -1,4 +1,4 @@
-//! Builds limiters of the kinds that have no rule, and everything that consists of limiters.
+//! Builds limiters of kinds without a rule, and what consists of limiters: `all`, providers and routes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::check::{BASIC, Definition};
 use crate::route::RouteSpec;
 use crate::{Config, ConfigError};
 
-/// Limiters that run, by id.
+/// Running limiters, by id.
 pub(super) type Running = HashMap<String, Arc<Live>>;
 
 /// Builds the limiter of a definition whose members run already.
@@ -96,8 +96,8 @@ pub(super) fn build(
     built.map_err(|message| wrong(config, definition, message))
 }
 
-/// The definition from which a limiter in the place of another is built: an algorithm goes on from the limit that was
-/// found. That of a key begins as the file says.
+/// The definition for a limiter that replaces `live`: an adaptive algorithm starts from the limit that was found. Algorithms of
+/// keys start as the file describes.
 pub(super) fn starting(live: &Live, to: &Definition) -> Definition {
     match live.definition.limiter.kind {
         Kind::Adaptive(_) if !live.definition.is_keyed() => {
@@ -107,7 +107,7 @@ pub(super) fn starting(live: &Live, to: &Definition) -> Definition {
     }
 }
 
-/// A definition whose algorithm, if it has one, begins with this limit, as far as its bounds allow.
+/// A definition whose adaptive algorithm, if it has one, starts from this limit, within its bounds.
 pub(super) fn from_limit(to: &Definition, limit: u64) -> Definition {
     let mut definition = to.clone();
     let algorithm = match &mut definition.limiter.kind {
@@ -125,7 +125,7 @@ pub(super) fn from_limit(to: &Definition, limit: u64) -> Definition {
     definition
 }
 
-/// A definition that cannot be built.
+/// The error of a definition that cannot be built.
 pub(super) fn wrong(config: &Config, definition: &Definition, message: String) -> ConfigError {
     let problem = Problem::new(definition.place, message);
     let problem = problem
@@ -141,7 +141,7 @@ fn amount(memory: &Memory) -> Amount {
     }
 }
 
-/// Several as one. Its members are names: whatever stands behind them is asked.
+/// Builds an `all`. Its members are handles, which follow their names.
 fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit> {
     let name = definition.name();
     let members = definition.members.iter().filter_map(|id| running.get(id));
@@ -191,7 +191,7 @@ pub(super) fn providers(
     config.spec.providers.iter().map(provider).collect()
 }
 
-/// The routes of a configuration that go by paths alone, with what hangs there.
+/// The routes of a configuration that match by path alone, with their limiters and providers.
 pub(super) fn routes(config: &Config, part: impl Fn(&str) -> Option<Part>) -> Vec<Arc<Route>> {
     let by_path = config.plan.routes.iter().filter(|spec| spec.is_by_path());
     let route = |spec: &RouteSpec| {

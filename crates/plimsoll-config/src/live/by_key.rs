@@ -1,4 +1,4 @@
-//! Limits that cannot be asked without a key: shares of one limit, and policies of operations.
+//! Limiters that need a key: partitions of one limit, and policies of operations.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use plimsoll::{
 use plimsoll_policy::{PolicyKeys, SubjectState};
 use plimsoll_spec::{AdaptiveRule, InvalidSpec, Kind, Partitions as Spec, Policies, Shared};
 
-use super::change::{Change, in_memory};
 use super::gates::{Build, Built};
+use super::in_place::{ChangeInPlace, in_memory};
 use super::keyed::Keys;
 use super::saved::Saved;
 use super::version::Inner;
 use crate::check::Definition;
 
 impl Build<'_> {
-    /// Shares of one limit.
+    /// Partitions of one limit.
     pub(super) fn partitions(&self, spec: &Spec) -> Result<Built, InvalidLimit> {
         match spec.rule().map_err(InvalidSpec::into_invalid)? {
             Shared::Concurrency(rule) => shares(self.gate(rule), spec),
@@ -57,9 +57,9 @@ fn shares<R: Resize>(gate: Gate<R>, spec: &Spec) -> Result<Built, InvalidLimit> 
     })
 }
 
-/// A limit that can be shared, and perhaps changed.
+/// A rule that can be partitioned, and perhaps resized.
 trait Resize: Rule + Sized {
-    /// Whether the limit is one that an algorithm finds.
+    /// Whether an adaptive algorithm finds the limit.
     const LEARNS: bool;
 
     fn resize(gate: &Gate<Self>, to: &Spec);
@@ -82,10 +82,10 @@ impl Resize for AdaptiveRule {
     fn resize(_gate: &Gate<Self>, _to: &Spec) {}
 }
 
-/// Other numbers, weights and queues of the same shares need no other gate; another algorithm or other shares do.
+/// Limits, weights and queues of partitions can be changed in place; the algorithm and the names of partitions cannot.
 struct Shares<R: Rule>(Partitions<R>, Spec);
 
-impl<R: Resize> Change for Shares<R> {
+impl<R: Resize> ChangeInPlace for Shares<R> {
     fn is_possible(&self, to: &Definition) -> bool {
         let Kind::Partitions(to_spec) = &to.limiter.kind else {
             return false;
@@ -164,10 +164,10 @@ impl<R: Rule> Keys for Partitions<R> {
     }
 }
 
-/// What was used of one is charged to the next; lockouts end.
+/// Usage is carried over to the policies that replace these; lockouts end.
 struct OfPolicies(Arc<PolicyKeys>);
 
-impl Change for OfPolicies {
+impl ChangeInPlace for OfPolicies {
     fn pause(&self) {
         self.0.pause();
     }
@@ -185,7 +185,7 @@ impl Change for OfPolicies {
             None => saved.push(Saved::Keys {
                 limiter: limiter.to_owned(),
                 kind: kind.clone(),
-                // States of callers say so themselves.
+                // The states of subjects have moments of their own.
                 began: Moment::ORIGIN,
             }),
             Some(part) => self.0.kept(part, |key, state| {
@@ -217,7 +217,7 @@ impl Keys for PolicyKeys {
         Self::each_used(self, see);
     }
 
-    /// Nothing is returned to a rate.
+    /// Does nothing: permits of rates are not returned.
     fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
 
     fn its_clock(&self) -> &Clock {

@@ -1,4 +1,4 @@
-//! What goes from one limiter behind a name to the next.
+//! Carries usage over from one version of a limiter to the next.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};
@@ -10,7 +10,7 @@ use plimsoll::LimiterExt;
 use super::binding::Past;
 use super::version::{Version, lock};
 
-/// Has `next` begin with as much used as there was: of the one before it, or of the last that was a rate.
+/// Charges `next` with the usage of the last retired version that was a rate.
 pub(super) fn carry(retired: &[Past], next: &Version) {
     let is_rate =
         |it: &Version| it.class == Class::Rate && !it.one.is_remote() && !it.follows_names;
@@ -33,7 +33,7 @@ pub(super) fn carry(retired: &[Past], next: &Version) {
     }
 }
 
-/// The one copy of a name, kept for good: refusals keep theirs as well.
+/// The only copy of a name. It is never freed, because refusals hold `&'static str`.
 pub(super) fn interned(name: &str) -> &'static str {
     static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     let mut names = lock(&NAMES);

@@ -1,4 +1,4 @@
-//! What a new configuration changed, as data.
+//! The changes of a reload, as data.
 
 use std::fmt;
 
@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use crate::effective;
 
-/// What [`Limits::replace`](super::Limits::replace) did, limiter by limiter.
+/// The changes that [`Limits::replace`](super::Limits::replace) made.
 ///
-/// The lists of names say what became of each; [`details`](Self::details) says what changed of it. A limiter that is described
-/// inside of another is called by its path, as `both.of[1]`. Printed, it is one line for each limit of which something changed.
+/// The lists of names hold each limiter once, by the kind of its change; [`details`](Self::details) has the changed fields and
+/// the state. A limiter that is described inside another has its path as its name, such as `both.of[1]`. `Display` prints one
+/// line for each changed limiter and setting.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -28,97 +29,99 @@ use crate::effective;
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Changes {
-    /// The same limiters, with their state and their waiters: their descriptions are the same.
+    /// Limiters with the same description. They keep their state and their waiters.
     pub unchanged: Vec<String>,
-    /// The same limiters with other limits, or used otherwise: what was used of them stays used, and waiters keep their places.
+    /// Limiters with other parameters, or used by requests in another way. Usage is kept, and waiters keep their places.
     pub changed: Vec<String>,
-    /// Of another kind, with or without keys, or moved to or from a store. Whoever holds one holds its name, and goes on with
-    /// what stands behind it now.
+    /// Limiters that were replaced by another one of the same name: of another kind, with or without keys, or moved to or from a
+    /// store. Handles follow the name, and use the new one from now on.
     pub replaced: Vec<String>,
-    /// New ones, or back again.
+    /// Limiters that the file did not have before.
     pub added: Vec<String>,
-    /// No longer in the file. Whoever asks one is refused as closed, until the file knows it again.
+    /// Limiters that the file no longer has. They refuse as closed, until the file has them again.
     pub removed: Vec<String>,
-    /// Each limiter that is not unchanged: what changed, and what was kept. Those of the file in its order, then the removed.
+    /// The change of each limiter that is not unchanged, in the order of the file, then the removed ones.
     pub details: Vec<Change>,
-    /// What changed beside limiters: stores, answers, proxies, and other sections of the file.
+    /// The changes of other sections of the file: stores, answers, proxies and so on.
     pub settings: Vec<FieldChange>,
 }
 
 impl Changes {
-    /// Whether everything is as it was.
+    /// Whether nothing has changed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.details.is_empty() && self.settings.is_empty()
     }
 }
 
-/// What changed of one limiter.
+/// The change of one limiter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Change {
-    /// Its name.
+    /// The name of the limiter.
     pub limit: String,
-    /// What became of it.
-    pub what: What,
-    /// The fields of the file that changed. Empty for a limiter that is new or gone.
+    /// The kind of the change.
+    #[serde(rename = "what")]
+    pub kind: ChangeKind,
+    /// The changed fields of the file. Empty for a limiter that was added or removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
-    /// What is in use after the change, of all keys together: permits that are out, or what a rate has granted and not yet
-    /// refilled. `None` if only a store knows.
+    /// The usage after the change, summed over all keys: permits in use, or what a rate has granted and not yet refilled. `None`
+    /// if only a store knows it.
     pub in_use: Option<u64>,
-    /// How many callers of this process wait after the change.
+    /// The number of waiters in this process after the change.
     pub waiters: u64,
-    /// What became of its state.
-    pub state: StateKept,
+    /// Whether its state was kept.
+    pub state: StateOutcome,
 }
 
-/// What became of a limiter.
+/// The kind of a change of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum What {
-    /// It has other limits, or is used otherwise.
+pub enum ChangeKind {
+    /// It has other parameters, or requests use it in another way.
     Changed,
-    /// Another limiter stands behind its name.
+    /// Another limiter has its name now.
     Replaced,
-    /// The file did not know it before.
+    /// The file did not have it before.
     Added,
-    /// The file knows it no more.
+    /// The file no longer has it.
     Removed,
 }
 
-/// What became of the state of a limiter.
+/// What a change did to the state of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum StateKept {
-    /// All of it is kept.
+pub enum StateOutcome {
+    /// All of the state was kept.
     Kept,
-    /// It has another kind: what was used counts as used in it, and permits that are out count in it.
+    /// The limiter has another kind: usage and permits in use were carried over to it.
     CarriedOver,
-    /// It begins with nothing used, and why.
-    Fresh(Fresh),
+    /// The limiter starts with no usage, for this reason.
+    Fresh(FreshReason),
 }
 
-/// Why a limiter begins with nothing used.
+/// The reason why a limiter starts with no usage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Fresh {
-    /// It is new.
+pub enum FreshReason {
+    /// The limiter was added.
     New,
-    /// It has moved to a store, from one, to another, or under another name in its store.
+    /// It moved to a store, from a store, to another store, or to another name in its store.
     OtherPlace,
-    /// A store keeps each kind apart, and rates and limits of what is in flight count different things.
+    /// Its usage cannot be carried over to the new kind: a store has a state for each kind, and rates and concurrency limits count
+    /// different things.
     OtherKind,
-    /// It has keys now, or has them no more.
+    /// It has keys now and had none before, or the other way round.
     Keys,
-    /// Its `key` is another, so its keys are new ones.
+    /// Its `key` field changed, so that all keys are new.
     OtherKey,
 }
 
-impl Fresh {
+impl FreshReason {
     /// The reason, as a part of a sentence.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
@@ -132,15 +135,15 @@ impl Fresh {
     }
 }
 
-/// A field of the file with another value, each as it could stand there, on one line.
+/// A changed field of the file. Values are written on one line, as the file could have them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FieldChange {
-    /// The name of the field. `rate` stands for the fields of a greedy token bucket, `routes` for the routes that ask a limit.
+    /// The name of the field. `rate` stands for the fields of a greedy token bucket, `routes` for the routes that use a limit.
     pub field: String,
-    /// Its value before; `None` if it was not there.
+    /// The value before. `None` if the file did not have the field.
     pub from: Option<String>,
-    /// Its value now; `None` if it is not there.
+    /// The value now. `None` if the file does not have the field.
     pub to: Option<String>,
 }
 
@@ -148,7 +151,7 @@ impl fmt::Display for FieldChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let none = "none";
         let (from, to) = (self.from.as_deref(), self.to.as_deref());
-        // A rate is known by its looks.
+        // A rate is recognisable without the name of the field.
         if self.field != effective::RATE {
             write!(f, "{} ", self.field)?;
         }
@@ -159,10 +162,10 @@ impl fmt::Display for FieldChange {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.limit)?;
-        match self.what {
-            What::Added => f.write_str("new")?,
-            What::Removed => f.write_str("gone")?,
-            What::Changed | What::Replaced => {
+        match self.kind {
+            ChangeKind::Added => f.write_str("new")?,
+            ChangeKind::Removed => f.write_str("gone")?,
+            ChangeKind::Changed | ChangeKind::Replaced => {
                 for (index, field) in self.fields.iter().enumerate() {
                     let comma = if index == 0 { "" } else { ", " };
                     write!(f, "{comma}{field}")?;
@@ -178,11 +181,11 @@ impl fmt::Display for Change {
         let kept: Vec<String> = in_use.into_iter().chain(waiters).collect();
         let kept = kept.join(" and ");
         match self.state {
-            StateKept::Kept | StateKept::CarriedOver if kept.is_empty() => Ok(()),
-            StateKept::Kept => write!(f, ", {kept} kept"),
-            StateKept::CarriedOver => write!(f, ", {kept} carried over"),
-            StateKept::Fresh(Fresh::New) => Ok(()),
-            StateKept::Fresh(why) => write!(f, ", begins anew: {}", why.phrase()),
+            StateOutcome::Kept | StateOutcome::CarriedOver if kept.is_empty() => Ok(()),
+            StateOutcome::Kept => write!(f, ", {kept} kept"),
+            StateOutcome::CarriedOver => write!(f, ", {kept} carried over"),
+            StateOutcome::Fresh(FreshReason::New) => Ok(()),
+            StateOutcome::Fresh(why) => write!(f, ", begins anew: {}", why.phrase()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Two configurations, and what becomes of each limiter.
+//! Compares two configurations, and finds the change of each limiter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use plimsoll::LimiterExt;
 use plimsoll_kinds::LimiterKind as Class;
 use plimsoll_spec::{Kind, Style};
 
-use super::changes::{Change, Changes, FieldChange, Fresh, StateKept, What};
+use super::changes::{Change, ChangeKind, Changes, FieldChange, FreshReason, StateOutcome};
 use super::gates::Live;
 use crate::check::Definition;
 use crate::{Config, effective};
 
 impl Changes {
-    /// Adds what has become of a limiter.
+    /// Adds the change of a limiter.
     pub(super) fn note(&mut self, outcome: Outcome) {
         let id = outcome.live.definition.id.clone();
-        let names = match outcome.what {
+        let names = match outcome.kind {
             None => &mut self.unchanged,
-            Some(What::Changed) => &mut self.changed,
-            Some(What::Replaced) => &mut self.replaced,
-            Some(What::Added) => &mut self.added,
-            Some(What::Removed) => &mut self.removed,
+            Some(ChangeKind::Changed) => &mut self.changed,
+            Some(ChangeKind::Replaced) => &mut self.replaced,
+            Some(ChangeKind::Added) => &mut self.added,
+            Some(ChangeKind::Removed) => &mut self.removed,
         };
         names.push(id.clone());
-        let Some(what) = outcome.what else {
+        let Some(kind) = outcome.kind else {
             return;
         };
         let now = outcome.live.binding.latest();
         self.details.push(Change {
             limit: id,
-            what,
+            kind,
             fields: outcome.fields,
             in_use: (!now.one.is_remote()).then(|| now.in_use()),
             waiters: now.waiters(),
@@ -39,29 +39,29 @@ impl Changes {
     }
 }
 
-/// What becomes of a limiter, known before it is done.
+/// The change of a limiter, before it is applied.
 pub(super) struct Outcome {
     live: Arc<Live>,
     /// `None` if nothing changes.
-    what: Option<What>,
+    kind: Option<ChangeKind>,
     fields: Vec<FieldChange>,
-    state: StateKept,
+    state: StateOutcome,
 }
 
 impl Outcome {
-    /// The file knows it no more.
+    /// The removal of a limiter.
     pub(super) fn removed(live: &Arc<Live>) -> Self {
         Self {
             live: Arc::clone(live),
-            what: Some(What::Removed),
+            kind: Some(ChangeKind::Removed),
             fields: Vec::new(),
-            state: StateKept::Kept,
+            state: StateOutcome::Kept,
         }
     }
 }
 
-impl StateKept {
-    /// What another limiter has of the state of the one before it.
+impl StateOutcome {
+    /// The state of a limiter that replaces another one.
     pub(super) fn behind_another(from: &Definition, to: &Definition, same_place: bool) -> Self {
         let is_rate = |it: &Definition| it.class == Class::Rate;
         let (from_rate, to_rate) = (is_rate(from), is_rate(to));
@@ -70,15 +70,15 @@ impl StateKept {
             .iter()
             .any(|it| it.class == Class::Basic || matches!(it.limiter.kind, Kind::All { .. }))
         {
-            // What they measure, or their members, goes on.
+            // Their measurements or their members stay.
             return Self::Kept;
         }
         let fresh = if !same_place || stored(to) && from.name() != to.name() {
-            Fresh::OtherPlace
+            FreshReason::OtherPlace
         } else if from.is_keyed() != to.is_keyed() && !(from.is_keyed() && from_rate && to_rate) {
-            Fresh::Keys
+            FreshReason::Keys
         } else if stored(to) || from_rate != to_rate {
-            Fresh::OtherKind
+            FreshReason::OtherKind
         } else {
             return Self::CarriedOver;
         };
@@ -86,7 +86,7 @@ impl StateKept {
     }
 }
 
-/// The fields that differ: those of before in their order, then those that are new.
+/// The fields that differ: first the old ones in their order, then the new ones.
 fn differing(from: &[(String, String)], to: &[(String, String)]) -> Vec<FieldChange> {
     let value = |of: &[(String, String)], name: &str| {
         let found = of.iter().find(|(field, _)| field == name);
@@ -107,7 +107,7 @@ fn is_short(definition: &Definition) -> bool {
     matches!(&definition.limiter.kind, Kind::TokenBucket(bucket) if bucket.style == Style::Greedy)
 }
 
-/// Two configurations, and where each limit of them is asked.
+/// Two configurations, and the routes that use each limit in them.
 pub(super) struct Compared<'a> {
     from: &'a Config,
     to: &'a Config,
@@ -120,37 +120,37 @@ impl<'a> Compared<'a> {
         Self { from, to, asked }
     }
 
-    /// What becomes of a limiter. `before` is the one of the file before.
+    /// The change of a limiter. `before` is the limiter of the last configuration.
     pub(super) fn outcome(
         &self,
         before: Option<&Arc<Live>>,
         live: &Arc<Live>,
-        mut what: Option<What>,
-        mut state: StateKept,
+        mut kind: Option<ChangeKind>,
+        mut state: StateOutcome,
     ) -> Outcome {
         let to = &live.definition;
-        if what.is_none() && self.is_used_otherwise(&to.id) {
-            what = Some(What::Changed);
+        if kind.is_none() && self.is_used_otherwise(&to.id) {
+            kind = Some(ChangeKind::Changed);
         }
-        if state == StateKept::Kept && to.is_keyed() && self.has_other_key(&to.id) {
-            state = StateKept::Fresh(Fresh::OtherKey);
+        if state == StateOutcome::Kept && to.is_keyed() && self.has_other_key(&to.id) {
+            state = StateOutcome::Fresh(FreshReason::OtherKey);
         }
-        let from = before.filter(|_| what.is_some());
+        let from = before.filter(|_| kind.is_some());
         Outcome {
             live: Arc::clone(live),
-            what,
+            kind,
             fields: from.map_or_else(Vec::new, |from| self.fields(&from.definition, to)),
             state,
         }
     }
 
-    /// Whether a limiter is used otherwise: by its own fields, or by routes.
+    /// Whether requests use a limiter in another way, by its own fields or by routes.
     fn is_used_otherwise(&self, id: &str) -> bool {
         let [from, to] = [self.from, self.to].map(|config| config.use_of(id));
         from != to || self.asked[0].get(id) != self.asked[1].get(id)
     }
 
-    /// Whether its keys are read from something else.
+    /// Whether its keys are read from other parts of the request.
     fn has_other_key(&self, id: &str) -> bool {
         let key = |config: &Config| config.use_of(id).map(|by| by.key.clone());
         let [from, to] = [self.from, self.to].map(key);
@@ -158,7 +158,7 @@ impl<'a> Compared<'a> {
             .is_some_and(|from| to.flatten() != Some(from))
     }
 
-    /// What the file says otherwise of a limiter.
+    /// The changed fields of a limiter.
     fn fields(&self, from: &Definition, to: &Definition) -> Vec<FieldChange> {
         let short = is_short(from) && is_short(to);
         let [before, after] = [(self.from, from, 0), (self.to, to, 1)].map(|(config, it, side)| {
@@ -174,7 +174,7 @@ impl<'a> Compared<'a> {
         differing(&before, &after)
     }
 
-    /// What changed beside limiters and routes.
+    /// The changes of other sections than limiters and routes.
     pub(super) fn settings(&self) -> Vec<FieldChange> {
         let [from, to] = [self.from, self.to].map(|config| config.spec.without_limiters());
         if from == to {
@@ -184,7 +184,7 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// The routes that ask each limit, by their labels, in the order of the file.
+/// The labels of the routes that use each limit, in the order of the file.
 fn asked(config: &Config) -> HashMap<&str, Vec<&str>> {
     let mut asked: HashMap<&str, Vec<&str>> = HashMap::new();
     for route in config.route_specs() {

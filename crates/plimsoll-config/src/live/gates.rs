@@ -1,4 +1,4 @@
-//! Limiters that run, and how each can be changed.
+//! Running limiters, built from their definitions.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use plimsoll_spec::{AdaptiveRule, Kind, RateRule, Store, WithRule};
 
 use super::Part;
 use super::binding::{Binding, Past};
-use super::change::{
-    AdaptiveGate, AdaptiveKeys, Change, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots,
-};
 use super::handle::Handle;
+use super::in_place::{
+    AdaptiveGate, AdaptiveKeys, ChangeInPlace, Fixed, Prepared, RateGate, RateKeys, SlotKeys, Slots,
+};
 use super::keyed::{KeysOfName, Text};
 use super::stores::Stores;
 use super::version::{Inner, Version};
 use crate::check::Definition;
 
-/// A limiter that runs: a name that is held, what stands behind it, and how that can be changed.
+/// A running limiter: its binding, its definition, and the way to change it.
 pub(crate) struct Live {
-    /// What is handed out.
+    /// The handle for callers.
     pub(crate) part: Part,
     pub(super) binding: Arc<Binding>,
-    pub(super) change: Arc<dyn Change>,
-    /// What it was made of.
+    pub(super) change: Arc<dyn ChangeInPlace>,
+    /// The definition that it was built from.
     pub(super) definition: Definition,
     pub(super) store: Option<Store>,
-    /// The members of `all`, and whether each is kept in a store.
+    /// The members of an `all`.
     pub(super) members: Vec<Member>,
 }
 
-/// A member of `all`, and whether it is kept in a store.
+/// A member of an `all`, and whether it is in a store.
 pub(super) type Member = (Arc<Binding>, bool);
 
 impl Live {
@@ -43,10 +43,10 @@ impl Live {
         Self::behind(binding, built.change, to, store)
     }
 
-    /// What stands behind a name that may be held already.
+    /// A limiter behind a binding that exists already.
     pub(super) fn behind(
         binding: Arc<Binding>,
-        change: Arc<dyn Change>,
+        change: Arc<dyn ChangeInPlace>,
         to: &Definition,
         store: Option<&Store>,
     ) -> Self {
@@ -60,7 +60,7 @@ impl Live {
         }
     }
 
-    /// The same limiter by another description.
+    /// The same limiter with another definition.
     pub(super) fn described(&self, to: &Definition, store: Option<&Store>) -> Self {
         let from = &self.definition;
         let same = (from.class, from.is_keyed()) == (to.class, to.is_keyed());
@@ -78,18 +78,18 @@ impl Live {
         }
     }
 
-    /// Whether anybody holds it, or could gain if it were forgotten.
+    /// Whether a caller holds it, or its state still counts.
     pub(super) fn matters(&self) -> bool {
         let held = match &self.part {
             Part::Limiter(limiter) => Arc::strong_count(limiter.shared()) > 1,
             Part::Keyed(keyed) => Arc::strong_count(keyed.shared()) > 1,
             Part::Provider(_) => false,
         };
-        // Once here, and once in what is handed out.
+        // One reference is here, one in the handle.
         held || Arc::strong_count(&self.binding) > 2 || self.binding.matters()
     }
 
-    /// Prepares to change it to `to`, with everything that is in it. What is returned does it, and cannot fail.
+    /// Prepares the change to `to`, which keeps its state. The returned change cannot fail.
     pub(super) fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Prepared, String> {
         let stored = self.change.prepare(to, stores)?;
         let (binding, name) = (Arc::clone(&self.binding), to.name().to_owned());
@@ -109,7 +109,7 @@ impl Live {
 }
 
 impl Past {
-    /// Changes it to what `to` says, with everything that is in it.
+    /// Prepares the change to `to`, which keeps its state.
     pub(super) fn prepare(&self, to: &Definition) -> Prepared {
         let (past, to) = (self.clone(), to.clone());
         Box::new(move || {
@@ -125,7 +125,7 @@ impl Past {
     }
 }
 
-/// What is handed out for a name.
+/// The handle of a binding.
 fn part(binding: &Arc<Binding>, to: &Definition) -> Part {
     if to.is_keyed() {
         return Part::Keyed(KeyedLimiter::new(KeysOfName(Arc::clone(binding))));
@@ -138,14 +138,14 @@ fn timeout(to: &Definition) -> Option<std::time::Duration> {
     queue.timeout.map(Into::into)
 }
 
-/// A limiter that has been built, and how it can be changed.
+/// A limiter that was built, and the way to change it.
 pub(super) struct Built {
     pub(super) inner: Inner,
-    pub(super) change: Arc<dyn Change>,
+    pub(super) change: Arc<dyn ChangeInPlace>,
 }
 
 impl Built {
-    /// One that cannot be changed where it is.
+    /// A limiter that cannot be changed in place.
     pub(super) fn fixed(inner: Inner) -> Self {
         let change = Arc::new(Fixed);
         Self { inner, change }
@@ -153,7 +153,7 @@ impl Built {
 
     pub(super) fn version(&self, to: &Definition) -> Arc<Version> {
         let class = match to.limiter.kind {
-            // A limiter with keys holds permits or not, whatever it is made of.
+            // It holds permits, with or without keys.
             Kind::Concurrency { .. } => Class::Resource,
             _ => to.class,
         };
@@ -167,12 +167,12 @@ impl Built {
 pub(super) struct Build<'a> {
     pub(super) definition: &'a Definition,
     pub(super) clock: &'a Clock,
-    /// When its rule began, if that was in an earlier process.
+    /// The moment at which its rule began, if that was in an earlier process.
     pub(super) began: Option<Moment>,
 }
 
 impl Build<'_> {
-    /// What the limiter says about itself. The file was checked.
+    /// The metadata of the limiter. The file was checked.
     pub(super) fn about(&self) -> Option<Metadata> {
         self.definition.limiter.common.about().ok().flatten()
     }
@@ -213,14 +213,17 @@ impl Build<'_> {
         queue.fold(builder, KeyedBuilder::queue).build()
     }
 
-    fn one(limiter: impl Limiter + 'static, change: impl Change + 'static) -> Built {
+    fn one(limiter: impl Limiter + 'static, change: impl ChangeInPlace + 'static) -> Built {
         Built {
             inner: Inner::One(Arc::new(limiter)),
             change: Arc::new(change),
         }
     }
 
-    fn keyed<R: Rule + Clone>(keyed: Keyed<Text, R>, change: impl Change + 'static) -> Built {
+    fn keyed<R: Rule + Clone>(
+        keyed: Keyed<Text, R>,
+        change: impl ChangeInPlace + 'static,
+    ) -> Built {
         Built {
             inner: Inner::Keys(Arc::new(keyed)),
             change: Arc::new(change),

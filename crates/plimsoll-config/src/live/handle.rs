@@ -1,4 +1,4 @@
-//! The limiter that is handed out for a name without keys.
+//! The handle of a limiter without keys.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::reserved;
 use super::version::Version;
 use super::waiting::Wait;
 
-/// Whatever limiter stands behind a name. A clone is the same.
+/// The handle of a binding, for callers without a key. Clones share the binding.
 #[derive(Clone)]
 pub(super) struct Handle(pub(super) Arc<Binding>);
 
 impl Handle {
-    /// The handle, as one of the kind that stands behind the name now.
+    /// The handle, as a limiter of the present kind.
     pub(super) fn of_class(self, class: Class) -> AnyLimiter {
         match class {
             Class::Basic => Basic::of(self).into(),
@@ -31,11 +31,11 @@ impl Handle {
     }
 }
 
-/// It is one of the class that the file says. If the file says otherwise later, whoever holds it as a rate goes on asking: what
-/// is returned is returned at once.
+/// The handle has the class that the file describes. If the class changes later, a handle that is held as a rate stays usable:
+/// permits that would have to be returned are returned at once.
 impl RateLimiter for Handle {}
 
-/// The answer of a version, unless another has taken its place in this moment: then it refuses everybody.
+/// The answer of a version. `None` if a replacement in progress caused it: the caller asks again.
 #[inline]
 pub(super) fn settled<'a>(
     version: &'a Version,
@@ -153,7 +153,7 @@ impl plimsoll::Internals for Handle {
         }
     }
 
-    /// A permit that does not know its limiter is one of a rate: which it was the moment tells.
+    /// A permit without a limiter is one of a rate. Its moment tells which version granted it.
     fn undo(&self, permit: Permit<'_>) {
         match self.0.direct() {
             Some(version) => version.one.undo(permit),

@@ -1,4 +1,4 @@
-//! Limits with keys, and the one that is handed out for a name.
+//! Limiters with keys, and their handle.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::replaced::Watch;
 use super::reserved;
 use super::waiting::Wait;
 
-/// A key as tables keep it: up to 24 bytes without memory of their own.
+/// A key as tables store it: up to 24 bytes without an allocation.
 pub(super) type Text = CompactString;
 
-/// Whatever limiter stands behind a name, for callers that have a key.
+/// The handle of a binding, for callers with a key.
 pub(super) struct KeysOfName(pub(super) Arc<Binding>);
 
 impl KeysOfName {
@@ -39,13 +39,13 @@ impl KeysOfName {
         })
     }
 
-    /// Apart, so that the others come by without a frame.
+    /// Out of line, so that the fast path needs no stack frame.
     #[cold]
     fn spend_by_current(&self, key: &str, cost: u64) -> Option<Moment> {
         self.0.current().ok()?.keys.spend(key, cost)
     }
 
-    /// Looks at the limiter that stands there, whether it may be asked or not.
+    /// Reads the present version, also of a removed or closed name.
     #[inline]
     fn latest<T>(&self, with: impl FnOnce(&dyn Keys) -> T) -> T {
         match self.0.direct() {
@@ -79,7 +79,7 @@ impl PerKey<str> for KeysOfName {
     }
 
     fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
-        // Permits that come back, which a version may count, are never taken in this way.
+        // Only rates are taken from in this way: their permits are not returned, so no version counts them.
         match self.0.direct() {
             Some(version) => version.keys.take_now(key, cost),
             None => self.0.current().ok()?.keys.take_now(key, cost),
@@ -180,22 +180,22 @@ impl TextKeys for KeysOfName {
     }
 }
 
-/// A keyed limit, whatever its rule.
+/// A limiter with keys, of any rule.
 pub(super) trait Keys: PerKey<str> {
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
-    /// The same, after so much more has been charged.
+    /// The estimate as if `charged` had been charged before.
     fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
         self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
     }
     fn snapshot(&self) -> Snapshot;
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
-    /// How many keys are known, where that is known here.
+    /// The number of keys, if they are in this process.
     fn key_count(&self) -> Option<usize> {
         None
     }
-    /// Every key of which something is in use, and how much.
+    /// Calls `see` with every key that has usage, and its usage.
     fn each_used(&self, see: &mut dyn FnMut(&str, u64));
-    /// Gives back what was granted for `key`.
+    /// Returns a grant of `key`.
     fn give_back(&self, key: &str, grant: Grant, outcome: Outcome);
     fn its_clock(&self) -> &Clock;
 }

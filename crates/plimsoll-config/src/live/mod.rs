@@ -1,4 +1,9 @@
-//! Limits that run, and how a new configuration takes the place of the old one.
+//! Running limits, and replacing their configuration while they are used.
+//!
+//! Handles ([`Handle`], [`KeysOfName`](keyed::KeysOfName)) hold a [`Binding`](binding::Binding): a name, and the present
+//! [`Version`](version::Version) of its limiter. [`Limits::replace`] [compares](compare) two configurations, then either
+//! changes a limiter [in place](in_place) or puts another version behind its name, with usage, permits and
+//! [waiters](waiting).
 
 mod adapters;
 mod apply;
@@ -6,11 +11,11 @@ mod binding;
 mod build;
 mod by_key;
 mod carry;
-mod change;
 mod changes;
 mod compare;
 mod gates;
 mod handle;
+mod in_place;
 mod keyed;
 mod replaced;
 mod reserved;
@@ -42,14 +47,14 @@ use self::stores::Stores;
 use crate::check::Definition;
 use crate::{Config, ConfigError};
 
-pub use changes::{Change, Changes, FieldChange, Fresh, StateKept, What};
+pub use changes::{Change, ChangeKind, Changes, FieldChange, FreshReason, StateOutcome};
 pub use saved::{Restore, Saved};
 pub use set::{LimitSet, Part, Route};
 pub use watch::{FileWatch, FileWatcher};
 
-/// The limits of a configuration, by name, and the way to change them while they are used.
+/// The limiters of a configuration, by name. The configuration can be [replaced](Self::replace) while they are used.
 ///
-/// Everything that is handed out follows its name through every change, so a limiter can be looked up once and kept.
+/// Handles follow their name through every change: a limiter can be looked up once and kept.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -70,17 +75,17 @@ pub use watch::{FileWatch, FileWatcher};
 pub struct Limits {
     clock: Clock,
     sampler: Sampler,
-    /// Whether a thread is started here to measure.
+    /// Whether these limits start the thread that measures.
     drives: bool,
-    /// While anything is measured.
+    /// The thread, while anything is measured.
     sampling: Mutex<Option<SamplerThread>>,
-    /// One change at a time. What the file knows no more, as long as anybody holds it: it may come back.
+    /// Locked during a change. The removed limiters that are still held: the file may have them again later.
     removed: Mutex<HashMap<String, Arc<Live>>>,
     now: RwLock<Arc<LimitSet>>,
 }
 
 impl Limits {
-    /// All there is now, to look up several things that belong together.
+    /// The present set of limiters, to look up several parts of one configuration.
     #[must_use]
     pub fn current(&self) -> Arc<LimitSet> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
@@ -122,40 +127,39 @@ impl Limits {
         self.current().route(path).cloned()
     }
 
-    /// What measures memory and processor time, to be told to measure now.
+    /// The sampler of memory and processor time.
     #[must_use]
     pub const fn sampler(&self) -> &Sampler {
         &self.sampler
     }
 
-    /// [`replace`](Self::replace) by a file. If anything is wrong with it, nothing changes.
+    /// Reads a file, and [replaces](Self::replace) the configuration with it.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, something in it is wrong, or something cannot be measured.
+    /// If it cannot be read, has mistakes, or memory or processor time cannot be measured. Nothing is changed then.
     pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
         self.replace(&Config::from_file(path)?)
     }
 
-    /// Changes everything to `config`.
+    /// Replaces the configuration by `config`.
     ///
-    /// Names, providers and routes change at once: whoever looks sees the old ones or the new ones. Limiters change one after
-    /// the other, and whoever holds one goes on with it: what is held is a name. What was used stays used, permits that are out
-    /// count until they come back, and who waits goes on waiting, whatever the limiter becomes. What is in a
-    /// store stays there, and is read by the new rule; other processes go by theirs until they are changed too. A name that the
-    /// file no longer knows is refused as closed, until it comes back.
+    /// Names, providers and routes change atomically; limiters change one after the other. Handles stay valid. Usage is kept,
+    /// permits in use count until they are returned, and waiters keep waiting, whatever kind the limiter becomes. The state in a
+    /// store stays there and is read by the new rule; other processes use their own rule until they reload too. A limiter that the
+    /// file no longer has refuses as closed, until the file has it again.
     ///
-    /// A limiter that is held as a [`Rate`](plimsoll_kinds::Rate) and becomes a limit whose permits are returned
-    /// has them returned at once: a `Rate` cannot hold a permit.
+    /// If a limiter is held as a [`Rate`](plimsoll_kinds::Rate) and becomes a limit whose permits are returned, those permits are
+    /// returned at once, because a `Rate` cannot hold one.
     ///
     /// # Errors
     ///
-    /// If memory or processor time is to be limited and cannot be measured here. Nothing has changed then.
+    /// If memory or processor time is limited and cannot be measured. Nothing is changed then.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         self.replace_from(config, &[])
     }
 
-    /// [`replace`](Self::replace), with what an earlier process saved for limiters that are new.
+    /// [`replace`](Self::replace), with the saved state of an earlier process for limiters that are added.
     fn replace_from(&self, config: &Config, saved: &[Saved]) -> Result<Changes, ConfigError> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         removed.retain(|_, live| Arc::strong_count(live) > 1 || live.matters());
@@ -212,14 +216,14 @@ impl Limits {
         Ok(changes)
     }
 
-    /// The limiter of a definition: the one that is there, as it is or changed, or another behind the same name. Also says
-    /// what becomes of it, `None` if nothing, and of its state.
+    /// The limiter of a definition: the present one, unchanged or to be changed, or another one behind the same name. Also returns
+    /// the kind of the change, `None` if there is none, and what it does to the state.
     fn live(
         &self,
         building: &Building<'_>,
         to: &Definition,
         work: &mut Work,
-    ) -> Result<(Arc<Live>, Option<What>, StateKept), ConfigError> {
+    ) -> Result<(Arc<Live>, Option<ChangeKind>, StateOutcome), ConfigError> {
         let Building {
             config,
             before,
@@ -238,14 +242,14 @@ impl Limits {
             let built = build::build(config, definition, running, stores, time, began)?;
             let mut new = Live::new(built, to, store, &self.clock);
             new.members = members();
-            let fresh = StateKept::Fresh(Fresh::New);
-            return Ok((Arc::new(new), Some(What::Added), fresh));
+            let fresh = StateOutcome::Fresh(FreshReason::New);
+            return Ok((Arc::new(new), Some(ChangeKind::Added), fresh));
         };
         let from = &live.definition;
         if is_new {
             work.restored.push(Arc::clone(&live.binding));
         }
-        let what = |what: What| if is_new { What::Added } else { what };
+        let what = |what: ChangeKind| if is_new { ChangeKind::Added } else { what };
         let is_all = matches!(to.limiter.kind, Kind::All { .. });
         let same = if is_all {
             same_all(live, to, &members())
@@ -253,11 +257,11 @@ impl Limits {
             from.limiter == to.limiter && live.store.as_ref() == store
         };
         if same {
-            let back = is_new.then_some(What::Added);
-            return Ok((Arc::clone(live), back, StateKept::Kept));
+            let back = is_new.then_some(ChangeKind::Added);
+            return Ok((Arc::clone(live), back, StateOutcome::Kept));
         }
         let same_place = live.store.as_ref().map(Store::place) == store.map(Store::place);
-        // What it says about itself belongs to the gate: other words are another gate.
+        // The gate owns its metadata: other metadata needs another gate.
         let same_words = from.limiter.common.metadata == to.limiter.common.metadata;
         if same_place && same_words && live.change.is_possible(to) {
             let prepared = live.prepare(to, stores);
@@ -265,17 +269,21 @@ impl Limits {
             work.changed.push(prepared);
             let changed = Arc::new(live.described(to, store));
             return Ok(match from.limiter.kind.word() == to.limiter.kind.word() {
-                true => (changed, Some(what(What::Changed)), StateKept::Kept),
-                false => (changed, Some(what(What::Replaced)), StateKept::CarriedOver),
+                true => (changed, Some(what(ChangeKind::Changed)), StateOutcome::Kept),
+                false => (
+                    changed,
+                    Some(what(ChangeKind::Replaced)),
+                    StateOutcome::CarriedOver,
+                ),
             });
         }
-        let replaced = Some(what(What::Replaced));
+        let replaced = Some(what(ChangeKind::Replaced));
         if let Some(past) = live.binding.past(to) {
-            // It stood here before, and what is in it still matters.
+            // An earlier version with state that still counts.
             work.changed.push(past.prepare(to));
             let new = Live::behind(Arc::clone(&live.binding), past.change, to, store);
             work.replace(live, &new, past.version);
-            return Ok((Arc::new(new), replaced, StateKept::CarriedOver));
+            return Ok((Arc::new(new), replaced, StateOutcome::CarriedOver));
         }
         let definition = build::starting(live, to);
         let time = (&self.clock, &self.sampler);
@@ -284,11 +292,11 @@ impl Limits {
         let mut new = Live::behind(Arc::clone(&live.binding), built.change, to, store);
         new.members = members();
         work.replace(live, &new, next);
-        let state = StateKept::behind_another(from, to, same_place);
+        let state = StateOutcome::behind_another(from, to, same_place);
         Ok((Arc::new(new), replaced, state))
     }
 
-    /// Has somebody measure, if there is anything to be measured.
+    /// Starts measuring, if a limiter needs it.
     fn measure(&self, config: &Config) -> Result<(), ConfigError> {
         let ambient =
             |it: &&Definition| matches!(it.limiter.kind, Kind::Memory { .. } | Kind::Cpu { .. });
@@ -310,20 +318,20 @@ impl Limits {
     }
 }
 
-/// What a limiter is built from.
+/// The input for building a limiter.
 struct Building<'a> {
     config: &'a Config,
-    /// What stands behind its name already.
+    /// The present limiter of its name.
     before: Option<&'a Arc<Live>>,
-    /// Whether the file before did not know the name.
+    /// Whether the last file did not have the name.
     is_new: bool,
-    /// What is there already.
+    /// The limiters that run already.
     running: &'a Running,
     stores: &'a Stores,
     earlier: Earlier<'a>,
 }
 
-/// Whether an `all` asks the same names as before, in the same way. What stands behind them is their own business.
+/// Whether an `all` has the same members by name, and each is in a store or not as before.
 fn same_all(live: &Live, to: &Definition, members: &[Member]) -> bool {
     let from = &live.definition;
     let same = |(a, b): (&Member, &Member)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;

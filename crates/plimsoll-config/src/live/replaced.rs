@@ -1,4 +1,4 @@
-//! Those who wait for several limiters, in the queues of gates, and learn when another limiter replaces one of them.
+//! Wakes waiters for several limiters when one of the limiters is replaced.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use plimsoll::together::WatchReplaced;
 use super::binding::Binding;
 use super::version::{Version, lock};
 
-/// Whom to wake when another limiter comes to stand behind a name.
+/// The wakers to wake when a binding gets another version.
 pub(super) type Watchers = Mutex<BTreeMap<u64, Waker>>;
 
-/// Tells whether another limiter stands behind a name than did before.
+/// Watches whether a binding has got another version.
 pub(super) struct Watch {
     binding: Arc<Binding>,
     version: Arc<Version>,
@@ -35,9 +35,9 @@ impl Watch {
 
 impl WatchReplaced for Watch {
     fn is_replaced(&self, waker: &Waker) -> bool {
-        // Before it is looked: whoever replaces it afterwards finds the waker.
+        // Registered before the check, so that a replacement after it finds the waker.
         let before = lock(&self.binding.watchers).insert(self.number, waker.clone());
-        // Not behind the lock: what a waker drops may drop another of these.
+        // Dropped outside the lock, because dropping a waker may drop another watch.
         drop(before);
         let current = self.binding.current();
         !current.is_ok_and(|current| Arc::ptr_eq(&current, &self.version))
@@ -55,7 +55,7 @@ impl Drop for Watch {
     }
 }
 
-/// Takes all of them out.
+/// Takes all wakers.
 pub(super) fn drain(watchers: &Watchers) -> impl Iterator<Item = Waker> + use<> {
     std::mem::take(&mut *lock(watchers)).into_values()
 }

@@ -1,4 +1,4 @@
-//! Reservations of limiters that another may take the place of.
+//! Reservations that survive the replacement of their limiter.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use super::replaced::Watch;
 use super::version::Version;
 use super::waiting::Wait;
 
-/// Reserves from the limiter that stands behind a name, for those who have a key or have none.
+/// Reserves from the present version of a binding, for callers with or without a key.
 ///
-/// What was taken ahead of time stays so when another limiter comes to stand there. One that has a place in a queue waits for
-/// the other one then, as everybody who waits does.
+/// A reservation of a rate stays valid when the version is replaced. A reservation with a place in a queue waits for the next
+/// version then, as all waiters do.
 pub(super) fn of_version(
     binding: &Arc<Binding>,
     version: &Arc<Version>,

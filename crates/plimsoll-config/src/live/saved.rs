@@ -1,4 +1,4 @@
-//! What limits remember, for a process that comes after this one.
+//! Saving the state of limiters, and restoring it in another process.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use plimsoll_spec::{AnyRate, AnyState, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::Limits;
-use super::change::Change;
+use super::in_place::ChangeInPlace;
 use crate::check::Definition;
 
-/// One thing that a limiter in memory remembers. [`Limits::save`] shows them, and [`Limits::restore`] takes them.
+/// One record of the saved state of limiters in memory. [`Limits::save`] writes them, and [`Limits::restore`] reads them.
 ///
-/// Rates are saved with everything they remember, and go on as if nothing had happened. Of an adaptive limit it is
-/// saved which limit was found. Permits that are out are not saved, as who holds them is not known to the next process, nor
-/// are the limits that an adaptive limit has found for its keys: how much is left out is said.
+/// Rates are saved with their whole state, and continue unchanged. Adaptive limits are saved with the limit that they have
+/// found. Permits in use are not saved, because the next process does not know their holders, nor are the limits that an
+/// adaptive limiter has found for single keys: [`Saved::LeftOut`] counts them.
 ///
-/// Moments are those of the clock of the limits. [`Clock::system`](plimsoll::Clock::system) counts from the Unix epoch,
-/// so that they mean the same in every process of a machine whose clock is right.
+/// Moments are those of the clock of the limits. [`Clock::system`](plimsoll::Clock::system) counts from the Unix epoch, so
+/// that moments have the same meaning in every process on a machine with a correct clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -30,35 +30,34 @@ pub enum Saved {
         /// Its description.
         #[serde(with = "description")]
         kind: Kind,
-        /// From when on its windows and refills are counted.
+        /// The moment from which its windows and refills are counted.
         began: Moment,
-        /// What it remembers.
+        /// Its state.
         state: AnyState,
     },
-    /// A rate with keys, which follow.
+    /// A rate with keys. Its keys follow.
     Keys {
         /// The name of the limiter.
         limiter: String,
         /// Its description.
         #[serde(with = "description")]
         kind: Kind,
-        /// From when on its windows and refills are counted.
+        /// The moment from which its windows and refills are counted.
         began: Moment,
     },
-    /// A key of the limiter that was named last.
+    /// A key of the limiter in the last `Keys` record.
     Key(String, AnyState),
-    /// A key that was asked last by the limiter that was named last, which is one of several tiers. Limiters do not know of
-    /// tiers: who asks them does.
+    /// A key whose last tier is the limiter in the last `Keys` record. Limiters ignore it: the engine assigns tiers to keys.
     Last(String),
-    /// A caller of policies, which were named last.
+    /// A subject of the policies in the last `Keys` record.
     Subject(String, SubjectState),
-    /// What a limiter forgets.
+    /// State of a limiter that is not saved.
     LeftOut {
         /// The name of the limiter.
         limiter: String,
-        /// How many permits are out.
+        /// The number of permits in use.
         permits: u64,
-        /// How many keys have found a limit for themselves.
+        /// The number of keys with a learned limit.
         learned: u64,
     },
     /// The limit that an adaptive limiter has found.
@@ -70,7 +69,7 @@ pub enum Saved {
     },
 }
 
-/// A description as JSON. What reads files reads it, so that it means what it meant there.
+/// A description as JSON, in the format of files.
 mod description {
     use plimsoll_spec::{Kind, Units, parse, read_one};
     use serde::de::Error as _;
@@ -108,7 +107,7 @@ impl Saved {
         }
     }
 
-    /// What a limiter forgets, if it is anything.
+    /// The record of state that is not saved, if there is any.
     pub(super) fn left_out(limiter: &str, permits: u64, learned: usize) -> Vec<Self> {
         let left_out = Self::LeftOut {
             limiter: limiter.to_owned(),
@@ -119,7 +118,7 @@ impl Saved {
     }
 }
 
-/// What a limiter that is built goes on from.
+/// The saved state that a new limiter continues from.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Earlier<'a>(Option<&'a Saved>);
 
@@ -129,7 +128,7 @@ impl<'a> Earlier<'a> {
         Self(saved.find(|it| it.limiter() == Some(&to.id)))
     }
 
-    /// When its rule began, if it is the same rule.
+    /// The moment at which its rule began, if it is the same rule.
     pub(super) fn began(self, to: &Definition) -> Option<Moment> {
         match self.0? {
             Saved::Rate { kind, began, .. } | Saved::Keys { kind, began, .. } => {
@@ -139,7 +138,7 @@ impl<'a> Earlier<'a> {
         }
     }
 
-    /// The limit that it found.
+    /// The limit that it had found.
     pub(super) const fn learned(self) -> Option<u64> {
         match self.0 {
             Some(Saved::Learned { limit, .. }) => Some(*limit),
@@ -148,11 +147,11 @@ impl<'a> Earlier<'a> {
     }
 }
 
-/// The rule by which a state was saved, if it is another than that of the limiter now.
+/// The rule of a saved state, if it differs from the present rule of the limiter.
 pub(super) struct Before(Option<AnyRate>);
 
 impl Before {
-    /// The state for the limiter as it is now. `None` if it cannot be read.
+    /// The state, converted to the present rule of the limiter. `None` if it cannot be converted.
     pub(super) fn state(&self, now: &AnyRate, state: &AnyState, at: Moment) -> Option<AnyState> {
         match &self.0 {
             None => now.knows(state).then(|| state.clone()),
@@ -163,15 +162,15 @@ impl Before {
     }
 }
 
-/// Puts what was [saved](Limits::save) into limits, one thing after the other. [`Limits::restore`] returns one.
+/// Restores [saved](Limits::save) state, one record after the other. [`Limits::restore`] returns it.
 pub struct Restore<'a> {
     limits: &'a Limits,
-    /// The limiter whose keys come.
-    keys: Option<(Arc<dyn Change>, Before)>,
+    /// The limiter whose keys follow.
+    keys: Option<(Arc<dyn ChangeInPlace>, Before)>,
 }
 
 impl Restore<'_> {
-    /// Puts one thing where it belongs. Returns whether there is such a place: the file may have changed meanwhile.
+    /// Restores one record. Returns false if the file no longer has its limiter.
     pub fn put(&mut self, saved: Saved) -> bool {
         match saved {
             Saved::Key(key, state) => {
@@ -199,7 +198,7 @@ impl Restore<'_> {
                 let keys = self.keys.as_ref();
                 keys.is_some_and(|(keys, _)| keys.restore_subject(&key, state))
             }
-            // It was built with it, or is not for limiters.
+            // The limiter was built with it, or it is not for limiters.
             Saved::Learned { .. } | Saved::Last(_) | Saved::LeftOut { .. } => true,
         }
     }
@@ -210,7 +209,7 @@ impl Restore<'_> {
         keyed: bool,
         kind: &Kind,
         began: Moment,
-    ) -> Option<(Arc<dyn Change>, Before)> {
+    ) -> Option<(Arc<dyn ChangeInPlace>, Before)> {
         let set = self.limits.current();
         let live = set.running.get(limiter)?;
         let to = &live.definition;
@@ -218,7 +217,7 @@ impl Restore<'_> {
             return None;
         }
         if let Kind::Policies(_) = kind {
-            // Those of another description have other tables: what of them is the same is not known.
+            // Policies of another description have other tables.
             let same = to.limiter.kind == *kind;
             return same.then(|| (Arc::clone(&live.change), Before(None)));
         }
@@ -243,8 +242,8 @@ impl std::fmt::Debug for Restore<'_> {
 }
 
 impl Limits {
-    /// Shows what the limiters in memory remember, so that another process can [go on](crate::Config::build_saved) from
-    /// there. It visits every key, a part of them behind a lock at a time.
+    /// Calls `see` with each record of the state of limiters in memory, for [`Config::build_saved`](crate::Config::build_saved) and
+    /// [`restore`](Self::restore) in another process. Visits every key, locking one shard at a time.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -269,7 +268,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// What `see` fails with.
+    /// The first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(Saved) -> Result<(), E>) -> Result<(), E> {
         let set = self.current();
         for definition in &set.config.plan.definitions {
@@ -289,7 +288,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Puts what was [saved](Self::save) into these limits, which were [built](crate::Config::build_saved) with it.
+    /// Restores [saved](Self::save) state. The limits must have been built with
+    /// [`Config::build_saved`](crate::Config::build_saved).
     #[must_use]
     pub const fn restore(&self) -> Restore<'_> {
         Restore {

@@ -1,4 +1,4 @@
-//! What one configuration came to.
+//! The limiters, providers and routes of one configuration.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use super::stores::Stores;
 use crate::Config;
 use crate::route::Pattern;
 
-/// Something that hangs at a place: a limiter, one with keys, or a provider.
+/// A handle from a configuration: a limiter, a limiter with keys, or a provider.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A limiter without keys.
     Limiter(AnyLimiter),
     /// A limiter with a state for each key.
     Keyed(KeyedLimiter),
-    /// Limiters by what they count.
+    /// Several limiters, each with the weight that it limits.
     Provider(Provider),
 }
 
-/// A path, and what hangs there.
+/// A route that matches by path alone, with its limiters and providers.
 #[derive(Debug)]
 pub struct Route {
     pub(super) patterns: Vec<Pattern>,
@@ -32,36 +32,36 @@ pub struct Route {
 }
 
 impl Route {
-    /// The pattern, the first if there are several, as it stands in the file.
+    /// The first pattern, as the file has it.
     ///
-    /// A path is divided at its slashes, and segments are compared as they are: capitals count, nothing is decoded,
-    /// and a slash at the end makes a difference. `*` is one segment that is not empty, `**` at the end any
-    /// number of segments: `/a/**` matches `/a`, `/a/` and `/a/b/c`.
+    /// A path is split at its slashes, and segments are compared as they are: case counts, nothing is decoded, and a trailing slash
+    /// makes a difference. `*` matches one segment that is not empty, `**` at the end any number of segments: `/a/**` matches
+    /// `/a`, `/a/` and `/a/b/c`.
     #[must_use]
     pub fn pattern(&self) -> &str {
         self.patterns.first().map_or("", Pattern::as_str)
     }
 
-    /// What hangs there, in the order in which it is asked.
+    /// Its limiters and providers, in the order in which they are asked.
     #[must_use]
     pub fn middleware(&self) -> &[Part] {
         &self.parts
     }
 
-    /// What limits the bytes of bodies.
+    /// The limiter of body bytes.
     #[must_use]
     pub const fn bytes(&self) -> Option<&Rate> {
         self.bytes.as_ref()
     }
 
-    /// Whether permits are held there. Where they are not, only rate and basic limiters hang.
+    /// Whether permits are held until the work is done. If not, it has only rate and basic limiters.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.holds
     }
 }
 
-/// All that one configuration came to. It never changes; its limiters may.
+/// The limiters, providers and routes of one configuration. The set never changes; its limiters may.
 pub struct LimitSet {
     pub(super) config: Config,
     pub(super) running: Running,
@@ -81,7 +81,7 @@ impl LimitSet {
         })
     }
 
-    /// What is asked of a store for a limiter that is kept in one, and a key if it has keys.
+    /// The store entry of a limiter in a store, for a key if it has keys.
     #[cfg(feature = "redis")]
     #[doc(hidden)]
     #[must_use]
@@ -91,7 +91,7 @@ impl LimitSet {
         live.change.fleet_key(key)
     }
 
-    /// What happened to each store so far, by its name in the file.
+    /// The statistics of each store, by its name in the file.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
@@ -104,15 +104,15 @@ impl LimitSet {
         self.providers.get(name)
     }
 
-    /// The list of middleware of this name, in its order, with what other lists in it come to.
+    /// The list of middleware of this name, in its order. Lists in it are expanded.
     #[must_use]
     pub fn middleware(&self, name: &str) -> Option<Vec<Part>> {
         let names = self.config.plan.lists.get(name)?;
         Some(names.iter().filter_map(|name| self.get(name)).collect())
     }
 
-    /// The first route that matches a path. Routes that ask for a method, a host or a header field are left out: a path does
-    /// not say whether they match.
+    /// The first route that matches a path. Routes with methods, hosts or header fields are left out, because a path does not tell
+    /// whether they match.
     #[must_use]
     pub fn route(&self, path: &str) -> Option<&Arc<Route>> {
         let mut routes = self.routes.iter();

@@ -1,4 +1,4 @@
-//! Limits are built for the first time.
+//! Building the limits of a configuration.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
@@ -12,31 +12,31 @@ use super::{LimitSet, Limits, Saved};
 use crate::{Config, ConfigError};
 
 impl Config {
-    /// Builds the limiters, on `clock`. An adaptive limit times work, and wants [`Clock::precise`]. What is kept in a store
-    /// goes by the clock of the store.
+    /// Builds the limiters, on `clock`. Adaptive limits time work, and need [`Clock::precise`]. Limits in a store use the clock of
+    /// the store.
     ///
-    /// Where memory or processor time is limited, a thread measures it as long as the limits live. Stores are not connected
-    /// to before a limiter in them is asked.
+    /// If memory or processor time is limited, a thread measures it as long as the limits live. A store is connected to when one of
+    /// its limiters is first asked.
     ///
     /// # Errors
     ///
-    /// If memory or processor time is to be limited and cannot be measured here.
+    /// If memory or processor time is limited and cannot be measured.
     pub fn build(&self, clock: &Clock) -> Result<Limits, ConfigError> {
         self.build_saved(clock, &[])
     }
 
-    /// [`build`](Self::build), for limits into which what an earlier process [saved](Limits::save) is
-    /// [put](Limits::restore) afterwards. Keys can be left out here.
+    /// [`build`](Self::build) for limits that continue from the [saved](Limits::save) state of an earlier process.
+    /// [`Limits::restore`] must follow. Records of keys may be left out of `saved` here.
     ///
     /// # Errors
     ///
-    /// If memory or processor time is to be limited and cannot be measured here.
+    /// If memory or processor time is limited and cannot be measured.
     pub fn build_saved(&self, clock: &Clock, saved: &[Saved]) -> Result<Limits, ConfigError> {
         self.build_by(&Sampler::new(clock.clone()), true, saved)
     }
 
-    /// [`build`](Self::build) on the clock of a sampler that the program drives itself. Several configurations, and limiters
-    /// beside them, can share one.
+    /// [`build`](Self::build) with a sampler that the program drives itself, on the clock of the sampler. Several configurations
+    /// and other limiters can share one sampler.
     ///
     /// ```
     /// use plimsoll::{Clock, Reason};

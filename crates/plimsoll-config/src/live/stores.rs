@@ -1,4 +1,4 @@
-//! Limiters that are kept in stores, and stores that are kept while files change.
+//! Limiters in stores, and stores that are kept across reloads.
 
 mod keys;
 
@@ -9,8 +9,8 @@ use plimsoll::Clock;
 use plimsoll_redis::{Fleet, FleetBuilder, Store, StoreStats};
 use plimsoll_spec::{Place, Problem, label};
 
-use super::change::{Change, Prepared};
 use super::gates::Built;
+use super::in_place::{ChangeInPlace, Prepared};
 use super::version::Inner;
 use crate::check::Definition;
 use crate::{Config, ConfigError, redis};
@@ -21,8 +21,8 @@ use keys::FleetKeys;
 pub(crate) struct Stores(HashMap<String, Store>);
 
 impl Stores {
-    /// The stores of `config`. One that is described as `before` is the same. They go by their own time, unless `clock` is
-    /// moved by hand.
+    /// The stores of `config`. A store with the same description as in `before` is kept. Stores use the clock of their server, unless
+    /// `clock` is a manual clock.
     pub(super) fn of(
         config: &Config,
         before: &Config,
@@ -46,7 +46,7 @@ impl Stores {
         Ok(Self(opened))
     }
 
-    /// What happened to each, in the order of their names.
+    /// The statistics of each store, sorted by name.
     pub(super) fn stats(&self) -> Vec<(String, StoreStats)> {
         let stores = self.0.iter();
         let mut stats: Vec<_> = stores
@@ -88,7 +88,7 @@ impl Stores {
     }
 }
 
-/// Changes a limit in a store: another rule for the same names, so that what is kept stays.
+/// Changes a limit in a store: another rule for the same entries, which stay.
 struct InStore {
     fleet: Fleet,
     name: String,
@@ -96,8 +96,8 @@ struct InStore {
     keyed: bool,
 }
 
-impl Change for InStore {
-    /// By its name and its kind the store finds it again.
+impl ChangeInPlace for InStore {
+    /// Possible if the name and the kind stay, by which the store finds its entries.
     fn is_possible(&self, to: &Definition) -> bool {
         let kind = to.limiter.kind.word();
         let fits = (to.name_in_store(), kind, to.is_keyed()) == (&self.name, self.kind, self.keyed);

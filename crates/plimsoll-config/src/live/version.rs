@@ -1,4 +1,4 @@
-//! One limiter behind a name, for as long as its kind lasts.
+//! One version of a limiter: from a replacement to the next.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -13,47 +13,47 @@ use plimsoll_kinds::LimiterKind as Class;
 
 use super::adapters::{NoKey, SameForAll};
 use super::binding::Binding;
-use super::change::Change;
+use super::in_place::ChangeInPlace;
 use super::keyed::Keys;
 
-/// A limiter that stands behind a name until another takes its place.
+/// A limiter behind a name, until another version replaces it.
 ///
-/// A limit whose permits are returned has permits of its own: it passes them back to the limiter, and tells the binding, where the one
-/// that took its place counts them until then.
+/// If permits are returned to the limiter, the version wraps them in permits of its own. It returns them to the limiter and
+/// informs the binding, because the next version counts them until then.
 pub(super) struct Version {
     me: Weak<Self>,
-    /// For those who have no key. A limiter with keys counts them as one key.
+    /// For callers without a key. A limiter with keys counts them as one key.
     pub(super) one: Arc<dyn Limiter>,
-    /// For those who have a key. A limiter without keys is the same for all of them.
+    /// For callers with a key. A limiter without keys is shared by all keys.
     pub(super) keys: Arc<dyn Keys>,
     pub(super) class: Class,
     pub(super) keyed: bool,
-    /// Whether it is `all`: its members are followed by their names, so who waits in it can stay.
+    /// Whether it is an `all`: its members are bindings, so its waiters can stay when a member is replaced.
     pub(super) follows_names: bool,
     /// Whether its permits are counted here: in memory, without keys, and returned.
     counts_permits: bool,
-    /// How long anybody waits in its queue at most, in nanoseconds.
+    /// The time-out of its queue, in nanoseconds.
     timeout: AtomicU64,
-    /// When it took the place of another, in nanoseconds, plus 1; 0 if it is the first.
+    /// The moment at which it replaced another version, in nanoseconds plus 1; 0 for the first version.
     begun: AtomicU64,
-    /// What is out of that which it granted in that instant or before.
+    /// The permits in use that it granted at that moment or before.
     early: AtomicU64,
     retired: AtomicBool,
-    /// Whose permits they are.
+    /// The binding that the permits belong to.
     pub(super) binding: OnceLock<Weak<Binding>>,
 }
 
-/// What a version is made of.
+/// The limiter of a version.
 #[derive(Clone)]
 pub(super) enum Inner {
-    /// A limiter without keys that is in memory.
+    /// A limiter without keys, in memory.
     One(Arc<dyn Limiter>),
-    /// Several by name, as one.
+    /// An `all` of several bindings.
     All(Arc<dyn Limiter>),
     /// A limiter without keys, in a store.
     #[cfg(feature = "redis")]
     Remote(Arc<dyn Limiter>),
-    /// A limiter with keys, wherever it is.
+    /// A limiter with keys, in memory or in a store.
     Keys(Arc<dyn Keys>),
 }
 
@@ -84,37 +84,36 @@ impl Version {
         })
     }
 
-    /// What is asked in its place by those who have no key.
+    /// The target of callers without a key, for decisions over several limiters.
     pub(super) fn target(&self) -> Result<Target, Denied> {
         let target = self.one.target();
         target.unwrap_or_else(|| Ok(Target::limiter(Arc::clone(&self.one))))
     }
 
-    /// Says how long its queue lets anybody wait.
+    /// Sets the time-out of its queue.
     pub(super) fn set_timeout(&self, timeout: Option<Duration>) {
         let nanos = timeout.and_then(|timeout| u64::try_from(timeout.as_nanos()).ok());
         self.timeout
             .store(nanos.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Until when one that begins to wait at `now` waits at most, whatever it asks for itself.
-    pub(super) fn patience(&self, now: Moment) -> Option<Moment> {
+    /// The latest deadline of a waiter that begins to wait at `now`, by the time-out of the queue.
+    pub(super) fn queue_deadline(&self, now: Moment) -> Option<Moment> {
         let timeout = self.timeout.load(Ordering::Relaxed);
         (timeout != u64::MAX).then(|| now.plus(Duration::from_nanos(timeout)))
     }
 
-    /// Whether another has taken its place.
+    /// Whether another version has replaced it.
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Whether a refusal may be that of a moment in which another takes its place, or in which it takes that of another: it
-    /// is paused then, and may be asked again by the time somebody looks.
+    /// Whether a refusal may be caused by a replacement in progress, which pauses the version. The caller should ask again.
     pub(super) fn is_in_between(&self, denied: &Denied) -> bool {
         denied.reason() == Reason::Closed || self.is_retired()
     }
 
-    /// From now on it stands behind its name, in the place of another, perhaps not for the first time.
+    /// Makes it the present version from the moment `at` on, perhaps not for the first time.
     pub(super) fn begin(&self, at: Moment) {
         if self.counts_permits {
             self.early.store(self.in_use(), Ordering::Release);
@@ -123,24 +122,23 @@ impl Version {
         self.begun.store(begun, Ordering::Release);
     }
 
-    /// From now on it is asked.
+    /// Lets it be asked again.
     pub(super) fn unretire(&self) {
         self.retired.store(false, Ordering::Release);
     }
 
-    /// Whether something was granted in the instant in which it took the place of another, so that the moment does not tell
-    /// which of the two granted it.
+    /// Whether a grant was made at the moment of the replacement, so that its moment does not tell which version made it.
     #[inline]
     fn is_early(&self, grant: Grant) -> bool {
         grant.taken.as_nanos() < self.begun.load(Ordering::Relaxed)
     }
 
-    /// Whether what was granted is of this version and not of one before: nobody kept the permit itself.
+    /// Whether this version made a grant, and not an earlier one. For grants without their permit.
     pub(super) fn has_granted(&self, grant: Grant) -> bool {
         !self.is_early(grant) || self.early.load(Ordering::Acquire) >= grant.cost
     }
 
-    /// How much is in use, of all keys together.
+    /// The usage, summed over all keys.
     pub(super) fn in_use(&self) -> u64 {
         if self.keyed {
             self.keys.snapshot().in_use()
@@ -149,7 +147,7 @@ impl Version {
         }
     }
 
-    /// How many wait, for all keys together.
+    /// The number of waiters, summed over all keys.
     pub(super) fn waiters(&self) -> u64 {
         match self.keyed {
             true => self.keys.snapshot().waiters(),
@@ -157,12 +155,12 @@ impl Version {
         }
     }
 
-    /// From now on another stands in its place. Whoever asks it all the same is sent on.
+    /// Retires it: another version has replaced it. Callers that still ask it ask again.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// How many permits are out here, if they come back and are counted.
+    /// The number of its permits in use, if they are counted.
     pub(super) fn out(&self) -> u64 {
         if !self.counts_permits {
             return 0;
@@ -170,13 +168,13 @@ impl Version {
         self.in_use()
     }
 
-    /// Takes so much for permits of earlier ones that are still out.
-    pub(super) fn stand_in(&self, change: &dyn Change, out: u64) -> Option<Permit<'static>> {
+    /// Takes `out` for permits of earlier versions that are still in use.
+    pub(super) fn stand_in(&self, change: &dyn ChangeInPlace, out: u64) -> Option<Permit<'static>> {
         if out == 0 || !self.counts_permits {
             return None;
         }
         let permit = change.occupy(out)?;
-        // It counts as granted after all that the moment does not tell apart.
+        // It counts as granted after all grants of the same moment.
         let begun = Moment::from_nanos(self.begun.load(Ordering::Relaxed));
         let taken = permit.granted_at().max(begun);
         let grant = permit.grant().taken(taken);
@@ -184,12 +182,12 @@ impl Version {
         Some(Permit::shared(self.to_shared(), grant, true))
     }
 
-    /// Whether anybody could still gain if it were forgotten.
+    /// Whether its state still counts: dropping it would let a caller exceed a limit.
     pub(super) fn matters(&self) -> bool {
         !self.follows_names && self.class != Class::Basic && self.in_use() > 0
     }
 
-    /// Makes a permit of the limiter one of this version.
+    /// Wraps a permit of the limiter in one of this version.
     #[inline]
     pub(super) fn own<'a>(&'a self, permit: Permit<'a>) -> Permit<'a> {
         if self.counts_permits && permit.gives_back() {
@@ -208,23 +206,23 @@ impl Version {
         }
     }
 
-    /// The same, independent of the borrow.
+    /// [`own`](Self::own) for a permit that borrows nothing.
     pub(super) fn own_shared(&self, permit: Permit<'static>) -> Permit<'static> {
         self.own(permit).into_owned()
     }
 
-    /// Takes without a key if that is quickly done.
+    /// Fast path without a key: takes now, or returns `None` without a decision.
     #[inline]
     pub(super) fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
         if self.counts_permits {
-            // Its own permit is one of the limiter that ends there: a share of the limiter would be taken for nothing.
+            // Not `attempt_owned`: the permit is wrapped, so an owned one would clone the limiter's `Arc` for nothing.
             let permit = self.one.attempt(demand).ok()?;
             return Some(self.own(permit).into_owned());
         }
         self.one.attempt_owned(demand)
     }
 
-    /// The same for a key.
+    /// Fast path for a key: takes now, or returns `None` without a decision.
     #[inline]
     pub(super) fn attempt_key(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         let permit = self.keys.attempt_owned(key, demand);
@@ -234,7 +232,7 @@ impl Version {
         permit
     }
 
-    /// What was granted has ended.
+    /// Counts the end of a grant.
     fn ended(&self, grant: Grant) {
         if self.is_early(grant) {
             let less = |early: u64| Some(early.saturating_sub(grant.cost));

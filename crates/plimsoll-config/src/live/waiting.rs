@@ -1,7 +1,7 @@
-//! Those who wait for a limiter that another may take the place of.
+//! Waiters that survive the replacement of their limiter.
 //!
-//! A place in a queue belongs to one gate. So whoever waits is also known by name: when another limiter takes the place, it
-//! is asked again for each of them, in the order in which they came, before anybody new can ask it.
+//! A place in a queue belongs to one gate. So a binding has a list of its waiters too: when another version replaces the gate,
+//! each waiter asks the new one, in the order of arrival, before a new caller can.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,21 +15,21 @@ use plimsoll::{Acquire, Demand, Denied, LimiterExt, Moment, Permit, Reason};
 use super::binding::Binding;
 use super::version::{Version, lock};
 
-/// Those who wait for one name, in the order in which they came.
+/// The waiters of one binding, in the order of arrival.
 pub(super) type Waiters = Mutex<BTreeMap<u64, Weak<Waiter>>>;
 
 type Answer = Result<Permit<'static>, Denied>;
 
-/// One who waits.
+/// One waiter.
 pub(super) struct Waiter(Mutex<Asking>);
 
 struct Asking {
     key: Option<String>,
     demand: Demand,
-    /// Whom it asks.
+    /// The version that it asks.
     version: Arc<Version>,
     inner: Option<Acquire<'static>>,
-    /// Whether it has had to wait: from then on no queue refuses it.
+    /// Whether it has begun to wait. After that no full queue refuses it.
     waits: bool,
     answer: Option<Answer>,
     waker: Waker,
@@ -38,7 +38,7 @@ struct Asking {
 impl Asking {
     fn ask(&mut self, version: &Arc<Version>) {
         if !self.demand.is_at_once() {
-            // A moment of one clock says nothing to another: what is left of the time goes on.
+            // The new version may have another clock, so the remaining time is used, not the moment.
             let (old, new) = (now(&self.version), now(version));
             let deadline = self.demand.deadline(old);
             let deadline = deadline.map(|deadline| new.plus(deadline.since(old)));
@@ -73,7 +73,7 @@ fn now(version: &Version) -> Moment {
 }
 
 impl Waiter {
-    /// Asks `next` in the place of the one that was asked, unless that has an answer already. Returns whom to wake.
+    /// Asks `next`, unless the waiter has an answer already. Returns the waker to wake.
     fn move_to(&self, next: &Arc<Version>, left: &mut Vec<Acquire<'static>>) -> Option<Waker> {
         let mut asking = lock(&self.0);
         let waker = asking.waker.clone();
@@ -83,9 +83,9 @@ impl Waiter {
         }
         match asking.poll(&mut cx) {
             Poll::Pending => {}
-            // It was not yet asked for, and came too late.
+            // It has not asked yet.
             Poll::Ready(Err(denied)) if denied.reason() == Reason::Closed => {}
-            // What was granted in the last moment is not asked for again.
+            // A grant of the old version stays.
             Poll::Ready(answer) => {
                 asking.answer = Some(answer);
                 return Some(waker);
@@ -93,7 +93,7 @@ impl Waiter {
         }
         left.extend(asking.inner.take());
         asking.ask(next);
-        // A store is asked by whoever waits, in the runtime it waits in.
+        // A store is asked by the waiting task, in its runtime.
         if next.one.is_remote() {
             return Some(waker);
         }
@@ -105,14 +105,14 @@ impl Waiter {
         Some(waker)
     }
 
-    /// Lets it wait no longer.
+    /// Refuses the waiter.
     fn refuse(&self, denied: &Denied) -> Option<Waker> {
         let mut asking = lock(&self.0);
         if asking.answer.is_some() {
             return None;
         }
         let waker = asking.waker.clone();
-        // It may have been granted already.
+        // It may have a grant already.
         let answer = asking.poll(&mut Context::from_waker(&waker));
         asking.answer = Some(match answer {
             Poll::Ready(Ok(permit)) => Ok(permit),
@@ -123,34 +123,34 @@ impl Waiter {
     }
 }
 
-/// Those who wait now, the first to come first.
+/// The present waiters, in the order of arrival.
 fn present(waiters: &Waiters) -> Vec<Arc<Waiter>> {
     let waiters = lock(waiters);
     waiters.values().filter_map(Weak::upgrade).collect()
 }
 
-/// Has everybody ask `next`. Returns whom to wake.
+/// Has all waiters ask `next`. Returns the wakers to wake.
 pub(super) fn move_all(waiters: &Waiters, next: &Arc<Version>) -> Vec<Waker> {
     let waiters = present(waiters);
     let mut left = Vec::new();
     let wakers = waiters.iter().filter_map(|it| it.move_to(next, &mut left));
     let wakers = wakers.collect();
-    // The last place first, when all have been asked for again: or the old one would serve whoever comes to the front.
+    // Places in the old queue are dropped from the last to the first, so that the old gate serves no waiter that becomes the front.
     while let Some(place) = left.pop() {
         drop(place);
     }
     wakers
 }
 
-/// Refuses everybody. Returns whom to wake.
+/// Refuses all waiters. Returns the wakers to wake.
 pub(super) fn refuse_all(waiters: &Waiters, denied: &Denied) -> Vec<Waker> {
     let waiters = present(waiters);
     waiters.iter().filter_map(|it| it.refuse(denied)).collect()
 }
 
-/// Waits for whatever limiter stands behind a name.
+/// The future of a demand to a binding, through all its versions.
 ///
-/// The lock of a binding is never waited for while that of a waiter is held: whoever changes a binding locks the waiters in turn.
+/// Lock order: binding before waiter. A waiter's lock is never held while a binding is locked.
 pub(super) struct Wait {
     binding: Arc<Binding>,
     key: Option<String>,
@@ -168,7 +168,7 @@ impl Wait {
         }
     }
 
-    /// What needs no waiting. A store has to be asked.
+    /// Fast path: takes without waiting. `None` if the version is in a store, or does not grant.
     fn at_once(&self, version: &Version) -> Option<Permit<'static>> {
         if version.one.is_remote() {
             return None;
@@ -180,7 +180,7 @@ impl Wait {
         permit.map(|permit| version.own_shared(permit))
     }
 
-    /// Begins to wait: from now on a change of the limiter finds it.
+    /// Registers the waiter with the binding, so that a replacement finds it.
     fn join(&mut self, version: &Arc<Version>, cx: &Context<'_>) -> Arc<Waiter> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -217,10 +217,10 @@ impl Wait {
                     return Poll::Ready(Ok(permit));
                 }
                 let now = now(&version);
-                // Timeouts begin now, whoever is asked in the end.
+                // The time-out begins now, whichever version answers in the end.
                 if !self.demand.is_at_once() {
                     let own = self.demand.deadline(now);
-                    let queue = version.patience(now);
+                    let queue = version.queue_deadline(now);
                     if let Some(until) = [own, queue].into_iter().flatten().min() {
                         self.demand = self.demand.until(until);
                     }
@@ -241,14 +241,14 @@ impl Wait {
                 return answer;
             }
             asking.waker.clone_from(cx.waker());
-            // A member of an `all` may be gone for good; the next `all` may do without it.
+            // A member of an `all` may be removed for good; the next version of the `all` may not have it.
             let gone =
                 matches!(&answer, Poll::Ready(Err(denied)) if denied.reason() == Reason::Closed);
             if !asked.is_retired() || (asked.follows_names && !gone) {
                 return answer;
             }
             drop(asking);
-            // It was asked in the moment in which another took its place.
+            // It was asked at the moment of a replacement.
             let current = match self.binding.current() {
                 Ok(current) => current,
                 Err(denied) => return Poll::Ready(Err(denied)),

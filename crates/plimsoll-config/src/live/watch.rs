@@ -1,4 +1,4 @@
-//! Limits that follow their file.
+//! Watching a file, and reloading limits when it changes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,11 @@ use plimsoll_spec::text_of;
 use super::{Changes, Limits};
 use crate::{Config, ConfigError, Format};
 
-/// A file that is looked at now and then, and whose limits are put into effect when it has changed.
+/// A file that is checked repeatedly, and replaces the configuration when it has changed.
 ///
-/// It looks at what the file says, not at when it was written: it does not matter whether the file is written in place, replaced
-/// by another, or a link to one. A file that is still being written is left alone: a change counts when it looks the same
-/// twice. The same goes for files that it includes. Whatever cannot be read, or is wrong, is reported once, and the limits stay as they are; a file that was deleted may
-/// come back.
+/// It compares the content of the file and of the files that it includes, not their times: a file may be written in place,
+/// replaced, or be a link. A change counts when two checks in a row read the same content, so that a file that is being written
+/// is not read half. A file that cannot be read or has mistakes is reported once, and the limits stay as they are.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -30,8 +29,8 @@ use crate::{Config, ConfigError, Format};
 /// let limits = Config::from_file(&path)?.build(&Clock::system())?;
 /// let mut file = FileWatch::new(&path);
 /// std::fs::write(&path, "limiters: { disk: { kind: concurrency, limit: 8 } }")?;
-/// assert!(file.look(&limits).is_none()); // it may still be written
-/// let changes = file.look(&limits).unwrap()?;
+/// assert!(file.check(&limits).is_none()); // it may still be written
+/// let changes = file.check(&limits).unwrap()?;
 /// assert_eq!(changes.changed, ["disk"]);
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,16 +40,16 @@ pub struct FileWatch {
     path: PathBuf,
     /// The files that it includes.
     included: Vec<PathBuf>,
-    /// What was seen last, of all files.
+    /// The content of all files at the last check.
     seen: Option<String>,
-    /// What was last put into effect or refused.
+    /// The content that was last applied or rejected.
     done: Option<String>,
-    /// What was last reported of a file that cannot be read.
+    /// The last reported error of a file that cannot be read.
     reported: Option<String>,
 }
 
 impl FileWatch {
-    /// Will look at this file.
+    /// A watch of this file. Nothing is read before the first check.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self {
             path: path.as_ref().to_owned(),
@@ -61,18 +60,18 @@ impl FileWatch {
         }
     }
 
-    /// Looks at the file. `None` if there is nothing new, or if it may still be written.
+    /// Reads the file, and replaces the configuration if it has changed. `None` if it has not, or may still be written.
     ///
     /// # Errors
     ///
-    /// What [`Limits::replace_file`] says. It is said once.
-    pub fn look(&mut self, limits: &Limits) -> Option<Result<Changes, ConfigError>> {
-        self.look_with(|config| limits.replace(config))
+    /// The error of [`Limits::replace_file`]. The same error is returned once.
+    pub fn check(&mut self, limits: &Limits) -> Option<Result<Changes, ConfigError>> {
+        self.check_with(|config| limits.replace(config))
     }
 
-    /// [`look`](Self::look), for limits that are more than these.
+    /// [`check`](Self::check), for limits that `replace` changes.
     #[doc(hidden)]
-    pub fn look_with(
+    pub fn check_with(
         &mut self,
         replace: impl FnOnce(&Config) -> Result<Changes, ConfigError>,
     ) -> Option<Result<Changes, ConfigError>> {
@@ -106,7 +105,7 @@ impl FileWatch {
         let all = self.with_included(&text);
         let changes = config.and_then(|config| replace(&config));
         let first = self.done.replace(all).is_none();
-        // At first it says what the limits were built from.
+        // The first content is the one that the limits were built from.
         if first && changes.as_ref().is_ok_and(Changes::is_empty) {
             return None;
         }
@@ -115,7 +114,7 @@ impl FileWatch {
 }
 
 impl FileWatch {
-    /// What all files say. One that cannot be read is a mistake of the file that includes it.
+    /// The content of all files. A file that cannot be read is a mistake of the file that includes it.
     fn with_included(&self, text: &str) -> String {
         let mut all = text.to_owned();
         for file in &self.included {
@@ -127,12 +126,12 @@ impl FileWatch {
 }
 
 impl Limits {
-    /// [Looks](FileWatch::look) at a file every so often, in a thread of its own, and tells what came of it. Ends when the
-    /// guard is dropped.
+    /// [Checks](FileWatch::check) a file every `every` on a thread of its own, and calls `report` with the result. Dropping the
+    /// returned guard ends the thread.
     ///
     /// # Errors
     ///
-    /// If the operating system has no thread to give.
+    /// If the operating system cannot start a thread.
     pub fn watch_file(
         self: &Arc<Self>,
         path: impl AsRef<Path>,
@@ -146,7 +145,7 @@ impl Limits {
 }
 
 impl FileWatch {
-    /// Looks every so often in a thread of its own, for limits that `replace` changes.
+    /// Checks the file every `every` on a thread of its own, for limits that `replace` changes.
     #[doc(hidden)]
     pub fn spawn(
         mut self,
@@ -158,7 +157,7 @@ impl FileWatch {
         let thread = std::thread::Builder::new().name("plimsoll-config".to_owned());
         let thread = thread.spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                if let Some(result) = self.look_with(&mut replace) {
+                if let Some(result) = self.check_with(&mut replace) {
                     report(result);
                 }
             }
@@ -170,7 +169,7 @@ impl FileWatch {
     }
 }
 
-/// Looks at a file until it is dropped. See [`Limits::watch_file`].
+/// Watches a file until it is dropped. [`Limits::watch_file`] returns it.
 #[derive(Debug)]
 #[must_use = "nobody looks at the file any more when it is dropped"]
 pub struct FileWatcher {
@@ -182,7 +181,7 @@ impl Drop for FileWatcher {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // If `report` has panicked, that was said already.
+            // If `report` has panicked, the panic was reported already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What is answered to a request that is refused.
+//! The response to a refused request.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{Spelled, spelled_as_text};
 
-/// What is answered to a request that is refused. What is not set is answered as if there were no such field.
+/// The response to a refused request. Fields that are not set have their defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -22,19 +22,19 @@ pub struct AnswerSpec {
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// What the body is: text/plain unless set.
+    /// The content type of the body: text/plain unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Header fields beside those that say when to come again.
+    /// Header fields in addition to `Retry-After` and the fields about limits.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     #[schemars(schema_with = "header_fields")]
     pub headers: Named<String>,
-    /// A problem in place of the body, as application/problem+json (RFC 9457).
+    /// A problem document instead of the body, as application/problem+json (RFC 9457).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<ProblemSpec>,
 }
 
-/// What a problem document says.
+/// The fields of a problem document.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -45,10 +45,10 @@ pub struct ProblemSpec {
     /// The URI of the kind of problem.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What kind of problem it is, in a few words.
+    /// The kind of problem in a few words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What is to be said of this case.
+    /// An explanation of this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a request costs.
+//! The cost of a request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,28 +12,28 @@ use super::answer::StatusRange;
 use super::key::{field_name, pointer};
 use super::text::{Amount, Spelled, spelled_as_text};
 
-/// What a request costs.
+/// The cost of a request.
 ///
-/// What is known only after the request was served is charged then, in full, also if it does not fit any more.
+/// A cost that is known only after the request was served is charged then, in full, also beyond the limit.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CostSpec {
     /// A number: `cost: 2`.
     Fixed(u64),
-    /// What is measured: `cost: content_length`, `cost: response_bytes`.
+    /// A measured cost: `cost: content_length`, `cost: response_bytes`.
     Measured(CostPart),
-    /// An estimate when the request comes, and what it really was: `cost: { estimate: "json:/max_tokens", actual: usage }`.
+    /// An estimate before the request is served, and the actual cost: `cost: { estimate: "json:/max_tokens", actual: usage }`.
     Estimated {
-        /// What is taken before the request is served.
+        /// The cost that is charged before the request is served.
         estimate: CostPart,
-        /// What it really was. Without it the estimate stays.
+        /// The actual cost. Without it the estimate stays.
         actual: Option<CostPart>,
-        /// What is taken if the request has no estimate: 1 unless set.
+        /// The cost of a request without an estimate: 1 unless set.
         default: u64,
-        /// The most that an estimate may be; it is cut off there.
+        /// The largest estimate; a larger one is cut to it.
         most: Option<u64>,
     },
-    /// 1 for each answer with such a status, nothing for others: `cost: { status: [401, 403, 5xx] }`.
+    /// 1 for each response with one of these statuses, 0 for others: `cost: { status: [401, 403, 5xx] }`.
     Status(Vec<StatusRange>),
 }
 
@@ -50,25 +50,25 @@ impl Default for CostSpec {
     }
 }
 
-/// A part of a request, of its answer or of what the handler says, that is a number.
+/// A number in a request, in its response, or reported by the handler.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CostPart {
-    /// `content_length`: the length of the body as the request says it.
+    /// `content_length`: the length of the body by the request's header field.
     ContentLength,
     /// `request_bytes`: the bytes of the body as they arrive.
     RequestBytes,
-    /// `response_bytes`: the bytes of the body of the answer.
+    /// `response_bytes`: the bytes of the response body.
     ResponseBytes,
-    /// `usage`: what the handler says it was.
+    /// `usage`: the usage that the handler reports.
     Usage,
     /// `header:NAME`: a header field of the request.
     Header(String),
-    /// `response_header:NAME`: a header field of the answer.
+    /// `response_header:NAME`: a header field of the response.
     ResponseHeader(String),
     /// `json:/POINTER`: a number in a JSON body, or the length of a list there.
     Json(String),
-    /// `response_json:/POINTER`: the same of the answer's body.
+    /// `response_json:/POINTER`: the same of the response body.
     ResponseJson(String),
 }
 
@@ -199,19 +199,19 @@ impl JsonSchema for Simple {
     expecting = "a cost such as { estimate: \"json:/max_tokens\", actual: usage } or { status: [401, 403] }"
 )]
 struct Fields {
-    /// 1 for each answer with such a status, nothing for others: [401, 403, 5xx].
+    /// 1 for each response with one of these statuses, 0 for others: [401, 403, 5xx].
     #[serde(default)]
     status: Option<Vec<StatusRange>>,
-    /// What is taken before the request is served.
+    /// The cost that is charged before the request is served.
     #[serde(default)]
     estimate: Option<CostPart>,
-    /// What it really was, known when the request has been served.
+    /// The actual cost, which is known when the request has been served.
     #[serde(default)]
     actual: Option<CostPart>,
-    /// What is taken if the request has no estimate: 1 unless set.
+    /// The cost of a request without an estimate: 1 unless set.
     #[serde(default)]
     default: Option<Amount>,
-    /// The most that an estimate may be; it is cut off there.
+    /// The largest estimate; a larger one is cut to it.
     #[serde(default)]
     most: Option<Amount>,
 }

@@ -1,4 +1,4 @@
-//! Whose a limit is.
+//! The key of a limit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::{Spelled, spelled_as_text};
 
-/// What the key of a request is made of: one part, or several in this order.
+/// The key of a request: one part, or several in this order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct KeySpec(pub Vec<KeyPart>);
 
 impl KeySpec {
-    /// What stands between the parts in the text of a key of several, as [`overrides`](super::Use::overrides) name it.
+    /// The separator of parts in the text of a key of several parts, as in [`overrides`](super::Use::overrides).
     pub const SEPARATOR: char = '|';
 }
 
-/// A part of a request that distinguishes it from others.
+/// A part of a key, and where it is read from.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum KeyPart {
@@ -28,7 +28,7 @@ pub enum KeyPart {
     Peer,
     /// `method`: the method.
     Method,
-    /// `host`: the host that is asked for.
+    /// `host`: the host of the request.
     Host,
     /// `path`: the path.
     Path,
@@ -46,7 +46,7 @@ pub enum KeyPart {
     Metadata(String),
     /// `descriptor:NAME`: an entry of an Envoy descriptor.
     Descriptor(String),
-    /// `claim:NAME`: what the program knows about the caller, such as a claim of its token.
+    /// `claim:NAME`: a fact that the program knows about the caller, such as a claim of its token.
     Claim(String),
     /// `form:NAME`: a field of a form in the body.
     Form(String),

@@ -1,7 +1,7 @@
-//! How requests use a limit: whose it is, what a request costs, and what is answered.
+//! How requests use a limit: its key, the cost of a request, and the response to a refusal.
 //!
-//! These fields stand beside the kind of a limit in a file. A [`Config`](crate::Config) holds them by the name of the limit
-//! ([`Config::use_of`](crate::Config::use_of)); nothing in this crate acts on them.
+//! In a file these fields are beside the kind of a limit. [`Config::use_of`](crate::Config::use_of) returns them by the name of
+//! the limit. This crate only reads them; `plimsoll-engine` applies them.
 
 mod answer;
 mod cost;
@@ -43,35 +43,35 @@ pub use tier::{Tier, Tiers};
 #[serde(deny_unknown_fields, expecting = "a limiter: a map with a `kind`")]
 #[non_exhaustive]
 pub struct Use {
-    /// Whose limit it is, such as `client`, `header:authorization` or [client, "form:user"]. It has a state for each key.
+    /// The key of a request, such as `client`, `header:authorization` or [client, "form:user"]. The limit has a state for each key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeySpec>,
-    /// What a request costs: a number, `content_length`, `header:x-cost`, `usage`, { status: [401, 5xx] } or { estimate: ... }; 1 unless set.
+    /// The cost of a request: a number, `content_length`, `header:x-cost`, `usage`, { status: [401, 5xx] } or { estimate: ... }; 1 unless set.
     #[serde(default, skip_serializing_if = "CostSpec::is_default")]
     pub cost: CostSpec,
-    /// Whether it refuses, or only counts what it would refuse.
+    /// Whether it is enforced, or only counts what it would refuse.
     #[serde(default, skip_serializing_if = "Mode::is_enforce")]
     pub mode: Mode,
-    /// Other limits for those of whom a header, a claim or a lookup says so.
+    /// Other limits by tier, which a header field, a claim or another part of the request names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<Tiers>,
-    /// Other limits for single keys, by their text.
+    /// Other limits for single keys, by the text of the key.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     #[schemars(schema_with = "tier::by_any_text")]
     pub overrides: Named<Tier>,
-    /// What is answered to a request that this limit refuses.
+    /// The response to a request that this limit refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<AnswerSpec>,
-    /// What becomes of a request that has no key.
+    /// What happens to a request without a key.
     #[serde(default, skip_serializing_if = "WithoutKey::is_refuse")]
     pub without_key: WithoutKey,
-    /// How much a request matters that asks this limit: `critical`, `normal`, `non-critical` or `header:x-priority`.
+    /// The priority of a request to this limit: `critical`, `normal`, `non-critical` or `header:x-priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PrioritySpec>,
 }
 
 impl Use {
-    /// Every tier and every override, with the field that holds it and its name.
+    /// All tiers and overrides: the field that holds it, its name and its limit.
     pub fn tiers(&self) -> impl Iterator<Item = (&'static str, &str, &Tier)> {
         let tiers = self.tiers.iter().flat_map(|tiers| {
             let default = tiers.default.iter().map(|tier| (tier::DEFAULT, tier));
@@ -95,29 +95,29 @@ impl Use {
     }
 }
 
-/// Whether a limit refuses.
+/// Whether a limit is enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// It refuses what does not fit.
+    /// It refuses requests over the limit.
     #[default]
     Enforce,
-    /// It counts, says what it would have refused, and refuses nothing.
+    /// It counts and reports what it would refuse, and refuses nothing.
     Shadow,
 }
 
-/// What becomes of a request from which the key of a limit cannot be read.
+/// What happens to a request without the key of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WithoutKey {
-    /// It is refused.
+    /// The request is refused.
     #[default]
     Refuse,
-    /// The limit is not asked.
+    /// The limit is skipped.
     Skip,
-    /// All requests without a key share one.
+    /// All requests without a key share one state.
     Share,
 }
 

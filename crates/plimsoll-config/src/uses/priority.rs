@@ -1,4 +1,4 @@
-//! How much a request matters.
+//! The priority of a request.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use plimsoll_spec::scalar::nearest;
 use super::key::field_name;
 use super::text::{Spelled, spelled_as_text};
 
-/// How much a request matters.
+/// The priority of a request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum PrioritySpec {
-    /// All requests the same: `critical`, `normal` or `non-critical`.
+    /// The same for all requests: `critical`, `normal` or `non-critical`.
     Constant(Priority),
-    /// `header:NAME`: as a header field says. Its name is in lower case.
+    /// `header:NAME`: the value of a header field. Its name is in lower case.
     Header(String),
 }
 

@@ -1,4 +1,4 @@
-//! Values that are one text in a file and have a meaning of their own.
+//! Values that are written as one text in a file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,26 +12,26 @@ use serde::{Deserialize, Deserializer};
 
 /// A value that is spelled as one text.
 pub(crate) trait Spelled: Sized {
-    /// `text:` and any text that is right: what is read in the place of one that is wrong, so that others can be told of.
+    /// `text:` and a valid text, which replaces an invalid one so that further mistakes can be found.
     const HARMLESS: &'static str;
     /// What is expected.
     const WANTED: &'static str;
 
-    /// The value; the error is what could have been meant, as a hint after the message.
+    /// Parses the value. The error is a hint at what was probably meant.
     fn parse(text: &str) -> Result<Self, String>;
 
-    /// What a message may show of a text that is wrong.
+    /// The part of an invalid text that a message may show.
     fn shown(text: &str) -> Cow<'_, str> {
         text.into()
     }
 
-    /// The number that it is, if it is written as one.
+    /// The value as a number, if it is written as one.
     fn number(&self) -> Option<u16> {
         None
     }
 }
 
-/// Reads a text that means a `T`.
+/// Reads a `T` from its text.
 pub(crate) fn spelled<'de, T: Spelled, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -11,21 +11,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::key::KeyPart;
 
-/// Other limits for those of whom something says so.
+/// Other limits by tier. A part of the request names its tier.
 ///
 /// In a file: `tiers: { by: header:x-plan, pro: 1000/min, internal: unlimited }`.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Tiers {
-    /// What says which tier it is.
+    /// The part of the request that names its tier.
     pub by: KeyPart,
-    /// The tiers, by what it says.
+    /// The tiers, by name.
     pub of: Named<Tier>,
-    /// The tier of everything else, called `default`. Without it that is the limit itself.
+    /// The tier `default`, for requests without another tier. Without it, the limit itself applies.
     pub default: Option<Tier>,
 }
 
-/// Another limit in the place of the one that everybody has.
+/// The limit of a tier, or of a key with an override.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(from = "Either")]
 #[non_exhaustive]
@@ -34,15 +34,14 @@ pub enum Tier {
     Unlimited,
     /// `blocked`: everything is refused.
     Blocked,
-    /// A limit of the same kind with other numbers. What is said beside the kind (its queue, its keys, its store) is that of
-    /// the limit it belongs to.
+    /// A limit of the same kind with other parameters. Queue, keys and store are those of the limit that it belongs to.
     Limit(Box<Limiter>),
 }
 
 #[derive(Deserialize)]
 #[serde(rename = "either", rename_all = "snake_case")]
 enum Either {
-    /// No limit, or nothing at all.
+    /// Unlimited, or blocked.
     Word(Word),
     /// A limit of the same kind.
     Limit(Box<Limiter>),
@@ -100,9 +99,9 @@ impl JsonSchema for Tier {
     }
 }
 
-/// What says which tier it is.
+/// The part of the request that names its tier.
 const BY: &str = "by";
-/// The tier of everything else.
+/// The tier of requests without another one.
 pub(super) const DEFAULT: &str = "default";
 
 impl<'de> Deserialize<'de> for Tiers {

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Acquire, Demand, ManualClock, PerKey, Permit};
-use plimsoll_config::{Changes, Config, FieldChange, Format, Fresh, Limits, Part, StateKept, What};
+use plimsoll_config::{
+    ChangeKind, Changes, Config, FieldChange, Format, FreshReason, Limits, Part, StateOutcome,
+};
 
 fn config(text: &str) -> Config {
     Config::from_str("limits.yaml", text, Format::Yaml).unwrap_or_else(|error| panic!("{error}"))
@@ -135,8 +137,8 @@ fn every_kind_keeps_what_is_used_and_its_waiters_through_every_change_and_says_s
                 let [change] = changes.details.as_slice() else {
                     panic!("{what}: {changes:?}");
                 };
-                assert_eq!(change.what, What::Changed, "{what}");
-                assert_eq!(change.state, StateKept::Kept, "{what}");
+                assert_eq!(change.kind, ChangeKind::Changed, "{what}");
+                assert_eq!(change.state, StateOutcome::Kept, "{what}");
                 assert_eq!(change.waiters, 1, "{what}");
                 assert_eq!(change.in_use, Some(3), "{what}");
                 let field = field(&changes, changed);
@@ -202,10 +204,10 @@ fn what_is_new_gone_back_and_of_another_kind_is_told_with_what_was_kept() {
     );
     let b = changes.details.iter().find(|it| it.limit == "b");
     let b = b.expect("it is back");
-    assert_eq!((b.what, b.state), (What::Added, StateKept::Kept));
+    assert_eq!((b.kind, b.state), (ChangeKind::Added, StateOutcome::Kept));
     assert_eq!(b.in_use, Some(3));
     let a = &changes.details[0];
-    assert_eq!(a.state, StateKept::Fresh(Fresh::OtherKind));
+    assert_eq!(a.state, StateOutcome::Fresh(FreshReason::OtherKind));
     drop(held);
 }
 

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use plimsoll::{Clock, Denied, Reason};
-use plimsoll_config::{Changes, Config, Format, Fresh, Limits, StateKept, What};
+use plimsoll_config::{ChangeKind, Changes, Config, Format, FreshReason, Limits, StateOutcome};
 use plimsoll_kinds::{AnyLimiter, LimiterKind};
 use server::Server;
 
@@ -468,8 +468,8 @@ async fn a_change_in_a_store_is_told_with_what_is_kept() {
             let changes = replace(&limits, &text(limit, more));
             for change in &changes.details {
                 assert_eq!(
-                    (change.what, change.state, change.in_use),
-                    (What::Changed, StateKept::Kept, None),
+                    (change.kind, change.state, change.in_use),
+                    (ChangeKind::Changed, StateOutcome::Kept, None),
                     "{change}"
                 );
             }
@@ -483,7 +483,7 @@ async fn a_change_in_a_store_is_told_with_what_is_kept() {
             .replace("name: other, keyed", "keyed")
             .replace("name: other", "");
         let changes = replace(&limits, &moved);
-        let fresh = StateKept::Fresh(Fresh::OtherPlace);
+        let fresh = StateOutcome::Fresh(FreshReason::OtherPlace);
         assert!(
             changes.details.iter().all(|it| it.state == fresh),
             "{changes}"

@@ -147,7 +147,7 @@ fn a_file_that_is_deleted_broken_or_half_written_changes_nothing_and_is_told_onc
     let limits = build(&file, good);
     let mut watch = FileWatch::new(&file);
     // It says what the limits were built from.
-    assert!(watch.look(&limits).is_none() && watch.look(&limits).is_none());
+    assert!(watch.check(&limits).is_none() && watch.check(&limits).is_none());
     let before = limits.current();
     let wrong: [&dyn Fn(); 4] = [
         &|| fs::remove_file(&file).expect("removed"),
@@ -160,7 +160,7 @@ fn a_file_that_is_deleted_broken_or_half_written_changes_nothing_and_is_told_onc
     ];
     for (at, make) in wrong.iter().enumerate() {
         make();
-        let told: Vec<_> = (0..5).filter_map(|_| watch.look(&limits)).collect();
+        let told: Vec<_> = (0..5).filter_map(|_| watch.check(&limits)).collect();
         assert_eq!(told.len(), 1, "{at}: {told:?}");
         assert!(told[0].is_err(), "{at}");
     }
@@ -170,10 +170,10 @@ fn a_file_that_is_deleted_broken_or_half_written_changes_nothing_and_is_told_onc
         limits.current().config().to_string()
     );
     fs::write(&file, good.replace("limit: 1", "limit: 2")).expect("written");
-    assert!(watch.look(&limits).is_none(), "it may still be written");
-    let changes = watch.look(&limits).expect("something new").expect("right");
+    assert!(watch.check(&limits).is_none(), "it may still be written");
+    let changes = watch.check(&limits).expect("something new").expect("right");
     assert_eq!(changes.changed, ["a"]);
-    assert!(watch.look(&limits).is_none());
+    assert!(watch.check(&limits).is_none());
 }
 
 #[test]
@@ -184,16 +184,16 @@ fn a_file_that_grows_while_it_is_looked_at_is_left_alone() {
         "limiters:\n  a: { kind: concurrency, limit: 1 }\n  b: { kind: concurrency, limit: 1 }\n";
     let limits = build(&file, whole);
     let mut watch = FileWatch::new(&file);
-    let _ = (watch.look(&limits), watch.look(&limits));
+    let _ = (watch.check(&limits), watch.check(&limits));
     let longer = format!("{whole}  c: {{ kind: concurrency, limit: 1 }}\n");
     for end in 0..longer.len() {
         // Every beginning is seen once; some of them would be right.
         fs::write(&file, &longer[..end]).expect("written");
-        assert!(watch.look(&limits).is_none(), "{end}");
+        assert!(watch.check(&limits).is_none(), "{end}");
     }
     fs::write(&file, &longer).expect("written");
-    let _ = watch.look(&limits);
-    let changes = watch.look(&limits).expect("something new").expect("right");
+    let _ = watch.check(&limits);
+    let changes = watch.check(&limits).expect("something new").expect("right");
     assert_eq!(
         (changes.added, changes.removed),
         (vec!["c".to_owned()], vec![])
@@ -212,7 +212,7 @@ fn files_that_a_file_includes_are_looked_at_too() {
     let mut watch = FileWatch::new(&file);
     let told = |watch: &mut FileWatch| {
         (0..4)
-            .filter_map(|_| watch.look(&limits))
+            .filter_map(|_| watch.check(&limits))
             .collect::<Vec<_>>()
     };
     assert_eq!(

@@ -6,6 +6,7 @@ mod bodies;
 mod counting;
 mod decisions;
 mod events;
+mod fast_path;
 mod hostile_keys;
 mod kinds;
 mod large;
@@ -15,7 +16,6 @@ mod model;
 mod model_redis;
 mod model_requests;
 mod partners;
-mod quick;
 #[cfg(feature = "redis")]
 mod redis;
 mod requests;

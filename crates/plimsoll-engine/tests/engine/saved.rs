@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll::ManualClock;
 use plimsoll_config::{Config, Format};
-use plimsoll_engine::{Ask, Limits, Parametric, Saved, SavedBucket, Terms};
+use plimsoll_engine::{Ask, BucketParams, Limits, Parametric, Saved, SavedBucket};
 use proptest::prelude::*;
 
 /// Every kind that remembers something, with keys and without; the first ones have no tiers.
@@ -155,18 +155,18 @@ proptest! {
         prop_assert_eq!(with, without);
     }
 
-    /// Of buckets whose terms come with the ask.
+    /// Of buckets whose params come with the ask.
     #[test]
     fn nor_of_buckets_with_terms_of_their_own(
         asked in proptest::collection::vec((0_u64..2000, 0..3_usize, 0..3_usize, 1_u64..4), 1..30),
         later in proptest::collection::vec((0_u64..2000, 0..3_usize, 0..3_usize, 1_u64..4), 1..10),
     ) {
-        let terms = [(3, 1), (5, 2), (9, 7)];
-        let terms = terms.map(|(burst, refill)| Terms::new(burst, refill, Duration::from_secs(2)));
+        let params = [(3, 1), (5, 2), (9, 7)];
+        let params = params.map(|(burst, refill)| BucketParams::new(burst, refill, Duration::from_secs(2)));
         let time = ManualClock::new();
         let stays = Parametric::new(time.clock(), 1000);
         let take = |buckets: &Parametric, (_, key, by, cost): (u64, usize, usize, u64)| {
-            buckets.take(KEYS[key], terms[by], cost).expect("terms").ok().and_then(|it| it.remaining)
+            buckets.take(KEYS[key], params[by], cost).expect("params").ok().and_then(|it| it.remaining)
         };
         for it in asked {
             time.advance(Duration::from_millis(it.0));
@@ -189,7 +189,7 @@ proptest! {
             time.advance(Duration::from_millis(it.0));
             let (with, without) = (take(&after, it), take(&stays, it));
             // Found by this test: a restart left less than there was for a key whose last bucket was full again, because
-            // what it had used by the first terms, long before, was carried over in its place.
+            // what it had used by the first params, long before, was carried over in its place.
             prop_assert_eq!(with, without);
         }
     }

@@ -96,8 +96,9 @@ fn a_file_that_is_wrong_in_any_way_is_reported_once_and_changes_nothing() {
     fs::write(&file, text("100/h")).expect("written");
     let limits = Limits::from_file(&file).expect("right");
     let mut watch = FileWatch::new(&file);
-    let looked =
-        |watch: &mut FileWatch| -> Vec<_> { (0..5).filter_map(|_| limits.look(watch)).collect() };
+    let looked = |watch: &mut FileWatch| -> Vec<_> {
+        (0..5).filter_map(|_| limits.check_file(watch)).collect()
+    };
     assert!(looked(&mut watch).is_empty(), "it is what was built");
     let clear = || {
         let _ = fs::remove_file(&file);

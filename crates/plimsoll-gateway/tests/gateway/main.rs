@@ -33,7 +33,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use plimsoll_config::{Config, Format};
 use plimsoll_engine::Limits;
-use plimsoll_gateway::{Counts, Gateway, Settings};
+use plimsoll_gateway::{Gateway, GatewayCounts, Settings};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -42,7 +42,7 @@ use tokio::task::JoinHandle;
 /// A gateway that runs.
 struct Running {
     address: SocketAddr,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
     limits: Limits,
     stop: Option<oneshot::Sender<()>>,
     done: JoinHandle<()>,

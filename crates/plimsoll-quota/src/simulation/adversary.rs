@@ -128,6 +128,6 @@ fn whatever_is_given_to_whom_all_take_at_most_what_one_bucket_would() {
         assert!(over <= 1e-6, "{over} above the bound, with the seed {seed}");
         worst = worst.max(over);
     }
-    // A bound that nobody comes near to would prove little.
+    // A bound that no run comes near to would prove little.
     assert!(worst > -1.0, "{worst}");
 }

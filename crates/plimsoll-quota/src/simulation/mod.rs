@@ -2,7 +2,7 @@
 //!
 //! A [`Fleet`] runs from a seed, the same way every time: [`Proxy`] decides as Envoy does, a [`Division`](crate::Division) divides, and
 //! streams between them are delayed and cut, proxies and the server restarted, and parts of the network cut off. The
-//! [`Outcome`] says what was admitted, and how far that was above the limit in the worst span of time.
+//! [`Outcome`] has the admitted requests, and the largest excess over the limit in any span of time.
 //!
 //! ```
 //! use plimsoll::Quota;

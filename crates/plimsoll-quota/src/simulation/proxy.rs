@@ -12,7 +12,7 @@ use crate::share::NANO;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Without {
-    /// All pass, as in Envoy unless it is told otherwise.
+    /// All requests pass, which is Envoy's default.
     #[default]
     Allow,
     /// None pass.

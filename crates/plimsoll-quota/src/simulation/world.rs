@@ -16,7 +16,7 @@ use crate::simulation::proxy::{Proxy, Verdict};
 
 /// How often requests come to a proxy, all that came since at once.
 const TRAFFIC: u64 = NANO / 20;
-/// How late the server notices that a stream is dead, if nobody says so.
+/// The time after which the server notices a dead stream that was not closed.
 const NOTICED: u64 = 20 * NANO;
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use plimsoll::{ManualClock, Moment};
-use plimsoll_engine::{Hold, Limits, Served};
+use plimsoll_engine::{Hold, Limits, RecordedResponse};
 use plimsoll_tower::Head;
 use plimsoll_tower::keys::PeerAddr;
 use proptest::prelude::*;
@@ -96,14 +96,14 @@ routes: [{ match: /**, limits: [bucket, failed, slots, shadow] }]
             while running.first().is_some_and(|(end, ..)| end <= at) {
                 let (end, mut hold, status) = running.remove(0);
                 clock.advance_to(Moment::from_nanos((12 * 3_600_000 + end) * 1_000_000));
-                hold.settle_served(&Served::new(status));
+                hold.settle_recorded(&RecordedResponse::new(status));
             }
             clock.advance_to(Moment::from_nanos((12 * 3_600_000 + at) * 1_000_000));
             let peer = PeerAddr(format!("192.0.2.{client}:1").parse().expect("an address"));
             let request = http::Request::get("/a").extension(peer).body(()).expect("a request");
             let mut decide = limits.decide_request(&Head::of(&request), 1).expect("a route");
             match decide.now().expect("nobody waits") {
-                Ok(mut hold) if *took == 0 => hold.settle_served(&Served::new(*status)),
+                Ok(mut hold) if *took == 0 => hold.settle_recorded(&RecordedResponse::new(*status)),
                 Ok(hold) => running.push((at + took, hold, *status)),
                 Err(refusal) => {
                     refused += 1;

@@ -1,7 +1,6 @@
-//! Reads what is expected: of a verb's answer, of earlier requests, of the numbers.
+//! Reads expectations: of the answer of a verb, of earlier requests, of numbers.
 //!
-//! An expectation that could never be met, or never fail, is a mistake in the file and not a test. So each is
-//! checked against the verb it stands with.
+//! An expectation that can never be met, or never fail, is a mistake in the file. So each is checked against its verb.
 
 use plimsoll_spec::scalar::{cost, expected, flag, nearest, text, word};
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, quote};

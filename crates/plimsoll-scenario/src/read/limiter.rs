@@ -1,5 +1,4 @@
-//! Reads limiters and algorithms: the descriptions of all files, in the dialect of scenarios, without what a scenario
-//! has no use for.
+//! Reads limiters and algorithms, without the fields that scenarios do not support.
 
 use plimsoll_spec::{
     Bandwidth, Bandwidths, Kind, Limiter, Member, Node, Path, Places, Read, Step, Units, below,

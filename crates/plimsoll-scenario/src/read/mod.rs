@@ -1,7 +1,7 @@
-//! From text to [`Scenario`]s, or to the first thing that is wrong with it.
+//! Reads [`Scenario`]s from text, and stops at the first mistake.
 //!
-//! One module per part of the format. Each reader takes a [`Node`] and gives a type of [`spec`](crate::spec); lists and
-//! maps add to an error where it happened.
+//! One module per part of the format. Each reader takes a [`Node`] and returns a type of [`spec`](crate::spec); readers of lists
+//! and maps add the path to an error.
 
 mod expect;
 mod limiter;

@@ -99,7 +99,7 @@ impl Reader<'_> {
         )
     }
 
-    /// A key where there are no keys says something else than was meant; so does none where there are.
+    /// Checks that a step has a key exactly if the limiter has keys.
     fn check_key(&self, fields: &Fields<'_>, verb: Option<&Verb>) -> Read<()> {
         let given = fields.get("key").is_some();
         if given && !self.limiter.spec.common.keyed {

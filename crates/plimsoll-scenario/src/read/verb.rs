@@ -1,4 +1,4 @@
-//! Reads the verb of a step, and says which verbs go with which fields and which limiters.
+//! Reads the verb of a step, and checks that it fits the other fields and the limiter.
 
 use plimsoll::{Carry, Priority};
 use plimsoll_spec::scalar::{cost, expected, flag, positive, rate, text, word};
@@ -207,7 +207,7 @@ fn carry(node: &Node) -> Read<Carry> {
     )
 }
 
-/// For verbs that only have `true`: `false` would be a step that looks as if it did something.
+/// For verbs whose only value is `true`: a step with `false` would do nothing.
 fn yes(node: &Node, verb: Verb) -> Read<Verb> {
     if flag(node)? {
         Ok(verb)

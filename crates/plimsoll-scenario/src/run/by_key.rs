@@ -1,4 +1,4 @@
-//! Limits that cannot be asked without a key: shares of one limit, and policies of operations.
+//! Limiters that need a key: partitions of one limit, and policies of operations.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Compares what came with what was expected.
+//! Compares results with expectations.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::held::{Held, Refusal};
 use crate::report::Mismatch;
 use crate::spec::{Expect, Gauge, Hint, Outcome, Settled};
 
-/// What a verb answered.
+/// The answer of a verb.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Granted,
-    /// It waits, nobody knows how long.
+    /// It waits for an unknown time.
     Pending,
     Denied(Refusal),
     /// A reservation, to be used after this long.
@@ -37,7 +37,7 @@ impl Answer {
         }
     }
 
-    /// The whole answer, for when it is not even of the right sort.
+    /// The whole answer as text, for an answer of another sort than expected.
     fn show(&self) -> String {
         match self {
             Self::Granted => "granted".to_owned(),

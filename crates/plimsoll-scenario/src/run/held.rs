@@ -1,4 +1,4 @@
-//! What a scenario holds on to: permits, requests that wait, reservations, and what became of them.
+//! The permits, pending requests and reservations of a scenario, and their results.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -32,7 +32,7 @@ impl From<Denied> for Refusal {
     }
 }
 
-/// What became of one request.
+/// The state of one request.
 pub(crate) enum Held<'a> {
     Permit(Permit<'a>),
     /// A permit that a reservation turned into: cancelling it is still possible.
@@ -115,14 +115,14 @@ impl<'a> Held<'a> {
 }
 
 fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    // Nobody needs to be woken: whoever moves the clock asks again.
+    // No waker is needed: the step that moves the clock polls again.
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }
 }
 
-/// Everything a scenario holds, until it ends: what has no name is kept too, since dropping gives back.
+/// All requests of a scenario until it ends. Permits without a name are stored too, because dropping them would return them.
 #[derive(Default)]
 pub(crate) struct Holdings<'a> {
     held: Vec<Held<'a>>,

@@ -1,4 +1,4 @@
-//! From a description to the limiter under test.
+//! Builds the limiter under test from its description.
 
 use std::sync::Arc;
 

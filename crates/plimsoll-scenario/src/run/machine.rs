@@ -1,4 +1,4 @@
-//! Limits on a machine that a scenario makes up: it says how much memory, or processor time, is used.
+//! Limits on memory and processor time of a simulated machine, whose usage the scenario sets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

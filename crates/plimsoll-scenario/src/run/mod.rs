@@ -23,15 +23,15 @@ use plimsoll::{ManualClock, Moment};
 use limiters::{Subject, Unbuilt};
 use session::{Session, Stop};
 
-use crate::report::{Failure, Verdict};
+use crate::report::{Failure, ScenarioStatus};
 use crate::spec::{Body, Gate, Scenario};
 use plimsoll_spec::Read;
 
 /// Runs one scenario of the file at `path`. The error is a limiter that refuses its own numbers, so a mistake in the file.
-pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<Verdict> {
+pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<ScenarioStatus> {
     match &scenario.body {
         Body::Gate(gate) => match run_gate(gate) {
-            Err(Unbuilt::NotYet(word)) => Ok(Verdict::NotSupported(word)),
+            Err(Unbuilt::NotYet(word)) => Ok(ScenarioStatus::NotSupported(word)),
             Err(Unbuilt::Invalid(spec)) => Err(gate.limiter.problem(&spec).under_key("limiter")),
             Ok(verdict) => Ok(verdict),
         },
@@ -40,7 +40,7 @@ pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<Verdict> {
         #[cfg(not(feature = "config"))]
         Body::Requests(_) => {
             let _ = path;
-            Ok(Verdict::NotSupported("config"))
+            Ok(ScenarioStatus::NotSupported("config"))
         }
         Body::Trace(trace) => {
             trace::run(trace).map_err(|spec| trace.limit.problem(&spec).under_key("limit"))
@@ -50,12 +50,12 @@ pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<Verdict> {
 
 /// Runs one scenario on a store.
 #[cfg(feature = "redis")]
-pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<Verdict> {
+pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<ScenarioStatus> {
     match &scenario.body {
-        Body::Trace(_) => Ok(Verdict::NotHeld("limit algorithms")),
-        Body::Requests(_) => Ok(Verdict::NotHeld("config")),
+        Body::Trace(_) => Ok(ScenarioStatus::NotHeld("limit algorithms")),
+        Body::Requests(_) => Ok(ScenarioStatus::NotHeld("config")),
         Body::Gate(gate) => match redis::run(gate, store) {
-            Err(redis::Unbuilt::NotHeld(word)) => Ok(Verdict::NotHeld(word)),
+            Err(redis::Unbuilt::NotHeld(word)) => Ok(ScenarioStatus::NotHeld(word)),
             Err(redis::Unbuilt::Invalid(spec)) => {
                 Err(gate.limiter.problem(&spec).under_key("limiter"))
             }
@@ -64,24 +64,24 @@ pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<Verdict>
     }
 }
 
-fn run_gate(gate: &Gate) -> Result<Verdict, Unbuilt> {
+fn run_gate(gate: &Gate) -> Result<ScenarioStatus, Unbuilt> {
     let clock = ManualClock::starting_at(Moment::from_nanos(gate.start));
     let subject = limiters::build(&gate.limiter.spec, &clock.clock())?;
     Ok(steps(gate, &subject, &clock))
 }
 
-fn steps(gate: &Gate, subject: &Subject, clock: &ManualClock) -> Verdict {
+fn steps(gate: &Gate, subject: &Subject, clock: &ManualClock) -> ScenarioStatus {
     let listens = gate.steps.iter().any(|step| step.events.is_some());
     let mut session = Session::new(subject, clock, listens);
     for (index, step) in gate.steps.iter().enumerate() {
         let mismatches = match session.step(step) {
             Ok(mismatches) => mismatches,
-            Err(Stop::NotYet(word)) => return Verdict::NotSupported(word),
+            Err(Stop::NotYet(word)) => return ScenarioStatus::NotSupported(word),
             Err(Stop::Impossible(mismatch)) => vec![mismatch],
         };
         if !mismatches.is_empty() {
-            return Verdict::Failed(Failure::new(index + 1, step.place.line, mismatches));
+            return ScenarioStatus::Failed(Failure::new(index + 1, step.place.line, mismatches));
         }
     }
-    Verdict::Passed
+    ScenarioStatus::Passed
 }

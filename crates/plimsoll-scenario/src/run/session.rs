@@ -30,7 +30,7 @@ pub(crate) struct Session<'a> {
     subject: &'a Subject,
     clock: &'a ManualClock,
     holdings: Holdings<'a>,
-    /// What happens, if a step says what must have.
+    /// The events so far, if a step has expectations of events.
     heard: Option<Heard>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes one step, and says what did not come as expected.
+    /// Takes one step, and returns the differences from its expectations.
     pub(crate) fn step(&mut self, step: &Step) -> Result<Vec<Mismatch>, Stop> {
         self.clock.advance_to(Moment::from_nanos(step.at));
         self.holdings.settle();

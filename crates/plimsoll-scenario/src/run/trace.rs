@@ -5,11 +5,11 @@ use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
 
 use plimsoll_spec::InvalidSpec;
 
-use crate::report::{Failure, Mismatch, Verdict};
+use crate::report::{Failure, Mismatch, ScenarioStatus};
 use crate::spec::{self, Finished, Samples, Tick, Trace};
 
 /// Runs a trace up to the first row after which something is not as expected.
-pub(crate) fn run(trace: &Trace) -> Result<Verdict, InvalidSpec> {
+pub(crate) fn run(trace: &Trace) -> Result<ScenarioStatus, InvalidSpec> {
     let algorithm = &trace.limit.spec;
     let failure = match (&trace.samples, algorithm.latency_gradient()) {
         (Samples::Plain(rows), _) => {
@@ -22,10 +22,10 @@ pub(crate) fn run(trace: &Trace) -> Result<Verdict, InvalidSpec> {
         }
         // Never read: such rows go with that algorithm alone.
         (Samples::LatencyGradient(_), None) => {
-            return Ok(Verdict::NotSupported("latency_gradient"));
+            return Ok(ScenarioStatus::NotSupported("latency_gradient"));
         }
     };
-    Ok(failure.map_or(Verdict::Passed, Verdict::Failed))
+    Ok(failure.map_or(ScenarioStatus::Passed, ScenarioStatus::Failed))
 }
 
 fn first_failure<R>(

@@ -1,4 +1,4 @@
-//! What a scenario file says, as types: the vocabulary of the format with nothing left to misread.
+//! The types of a scenario file.
 //!
 //! Limiters are described as in all files, by [`plimsoll_spec`]. A verb is added here and in [`read`](crate::read) when the
 //! format gains it, and in [`run`](crate::run) when a limiter can do it.

@@ -102,7 +102,7 @@ pub(crate) struct Answered {
     pub(crate) within: Duration,
 }
 
-/// How much of a limit must remain for whoever asked.
+/// The expected remaining amount of a limit, for the key of the request.
 #[derive(Debug)]
 pub(crate) struct Remaining {
     pub(crate) limit: String,

@@ -1,4 +1,4 @@
-//! Steps: what is done with a limiter, and what must come of it.
+//! Steps: an action on a limiter, and its expected results.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(crate) enum Verb {
     Close,
 }
 
-/// What is asked of the limiter.
+/// A demand to the limiter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     pub(crate) cost: u64,

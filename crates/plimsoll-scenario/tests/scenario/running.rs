@@ -1,6 +1,6 @@
 //! Scenarios that pass, scenarios that fail, and what is said about them.
 
-use plimsoll_scenario::{Verdict, assert_file, run_str};
+use plimsoll_scenario::{ScenarioStatus, assert_file, run_str};
 
 /// Runs one scenario called `n`.
 fn run(limiter: &str, steps: &str) -> String {
@@ -216,7 +216,7 @@ fn what_no_limiter_can_do_yet_is_counted_by_kind() {
         "f.yaml:3: b: not supported yet: keyed"
     );
     assert_eq!(report.lines().nth(5).unwrap(), "f.yaml:7: f: passed");
-    let Verdict::Failed(failure) = report.results()[7].verdict() else {
+    let ScenarioStatus::Failed(failure) = report.results()[7].status() else {
         panic!("{report}");
     };
     assert_eq!((failure.step(), failure.line()), (1, 9));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll::{Demand, Denied, Standing};
-use plimsoll_engine::{Answer, Ask, Decide, Terms};
+use plimsoll_engine::{Answer, Ask, BucketParams, Decide};
 
 use super::frame::Replies;
 use crate::state::State;
@@ -204,7 +204,7 @@ fn throttle(state: &State, rest: &[&[u8]], order: Order) -> Result<Five, String>
     let count = number(count, "count")?;
     let period = number(period, "period")?;
     let quantity = quantity.map_or(Ok(1), |it| number(it, "quantity"))?;
-    let terms = Terms::new(burst, count, Duration::from_secs(period));
+    let terms = BucketParams::new(burst, count, Duration::from_secs(period));
     let taken = state.parametric.take(key, terms, quantity);
     let taken = taken.map_err(|invalid| format!("ERR {invalid}"))?;
     let standing = match &taken {

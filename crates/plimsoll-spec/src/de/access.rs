@@ -1,4 +1,4 @@
-//! Maps, lists and choices of a tree, as serde goes through them.
+//! Access to maps, lists and enums of a tree for serde.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ pub(super) struct Map<'t, 'a> {
     entries: std::slice::Iter<'t, Entry>,
     /// Fields that are not there, and are made up.
     made_up: Vec<&'static str>,
-    /// Whether every field is a name of somebody's choice, so that what is put aside can be left out.
+    /// Whether its fields are free names, so that entries that were set aside can be left out.
     names: bool,
     /// Looks only at these.
     only: Option<&'static [&'static str]>,

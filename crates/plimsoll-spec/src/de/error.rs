@@ -1,4 +1,4 @@
-//! What goes wrong while types are filled: serde's words, and then ours, with a place.
+//! Errors of deserialisation: serde's messages, and then ours, with a place.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::problem::{Problem, label, quote};
 use crate::scalar::{expected, nearest};
 use crate::tree::{Entry, Node, Value};
 
-/// An error on its way up. It begins without a place, and gets the one of the innermost value around it.
+/// An error that is being returned. It starts without a place, and gets that of the innermost value around it.
 #[derive(Debug)]
 pub(crate) enum Error<'t> {
     /// The value is not this.
@@ -68,7 +68,7 @@ impl<'t> Error<'t> {
         }
     }
 
-    /// The problem and what is to blame, `root` if nobody knows better.
+    /// The problem and its cause, `root` if the cause is unknown.
     pub(crate) fn into_problem(self, root: &'t Node) -> (Problem, Blame<'t>) {
         match self.at(root) {
             Self::Placed(problem, blame) => (problem, blame.unwrap_or(Blame::Value(root))),
@@ -80,7 +80,7 @@ impl<'t> Error<'t> {
     }
 }
 
-/// A message that shows how a value stands in the file, in place of a text that comes from elsewhere.
+/// A message that shows the text of the file, instead of a substituted value.
 fn as_written(message: String, node: &Node) -> String {
     match (&node.written, &node.value) {
         (Some(written), Value::Scalar { text, .. }) => {

@@ -1,15 +1,15 @@
-//! Fills types by serde from a tree that knows the place of every value.
+//! A serde deserialiser for a tree with the place of every value.
 //!
-//! Serde's own way to read `kind: …` beside other fields (`tag`, `flatten`, `untagged`) is to keep the whole map aside and
-//! to read it again later, when nobody knows any more where anything stood. A tree can be looked at twice. So these are
-//! done here, and types say which they want by the name they have in serde:
+//! Serde reads `kind: …` beside other fields (`tag`, `flatten`, `untagged`) by buffering the map, which loses all places. A
+//! tree can be read twice, so that this deserialiser needs no buffer. A type selects such a form by its name in serde:
 //!
-//! - an enum called by a field, [`TAGS`], is read from a map by the word in that field, and its variants from the rest;
-//! - a struct called [`SPLIT`] has two parts that are read from the same map: the fields of the first, then the rest;
-//! - an enum called [`EITHER`] has a variant for a word, and one for a list or a map;
-//! - a type whose name begins with [`TEXT`] is spelled as one text; what follows is read in the place of a wrong one.
+//! - an enum with a name in [`TAGS`] is read from a map: that field selects the variant, the other fields are its content;
+//! - a struct with the name [`SPLIT`] has two parts that are read from one map: the fields of the first, then the rest;
+//! - an enum with the name [`EITHER`] has a variant for a word, and one for a list or a map;
+//! - a type whose name begins with [`TEXT`] is read from one text; the rest of its name is a valid text that replaces an invalid
+//!   one.
 //!
-//! Single values are read by the functions of [`scalar`](crate::scalar), so units and ranges are the same in all files.
+//! Single values are read by the functions of [`scalar`](crate::scalar), so that units and ranges are the same in all files.
 
 mod access;
 mod error;
@@ -31,9 +31,9 @@ use crate::problem::{Problem, Read};
 use crate::scalar::{Units, cost, count, expected, flag, text};
 use crate::tree::{Node, Value};
 
-pub use self::recover::{Broken, MOST_PROBLEMS, Recovered};
+pub use self::recover::{Broken, MAX_PROBLEMS, Recovered};
 
-/// Enums that a field of the same name chooses from, what the map around it is called, and what it is.
+/// Enums that a field of the same name selects from, with the description of the map and of the value in messages.
 const TAGS: [(&str, (&str, &str)); 2] = [
     ("kind", ("limiter", "a limiter: a map with a `kind`")),
     (
@@ -43,14 +43,14 @@ const TAGS: [(&str, (&str, &str)); 2] = [
 ];
 /// A struct of two parts that share a map.
 const SPLIT: &str = "split";
-/// A struct that says where a secret is: what stands there in its place is not shown.
+/// A struct that names the source of a secret. Messages do not show other values in its place.
 const SECRET: &str = "Secret";
-/// How the name of a type begins that is spelled as one text, before a text that is right.
+/// The prefix of the name of a type that is read from one text. A valid text follows it.
 const TEXT: &str = "text:";
-/// An enum of a word, or something larger.
+/// An enum of a word, or a list or map.
 const EITHER: &str = "either";
 
-/// Reads a value of type `T` from `node`, or gives the first thing that is wrong with it.
+/// Reads a value of type `T` from `node`, and stops at the first problem.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn read_one<'t, T: Deserialize<'t>>(node: &'t Node, units: Units) -> Read<T>
     T::deserialize(Tree::whole(node, &aside)).map_err(|error| error.into_problem(node).0)
 }
 
-/// Reads a value of type `T` from `root`, or as much of it as is right, and says everything that is wrong.
+/// Reads a value of type `T` from `root` as far as possible, and reports all problems.
 #[must_use]
 pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'t, T> {
     let aside = Aside::new(units);
@@ -81,7 +81,7 @@ pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'
         if worth_reporting.unwrap_or(true) {
             problems.push(problem);
         }
-        if worth_reporting.is_none() || problems.len() >= MOST_PROBLEMS {
+        if worth_reporting.is_none() || problems.len() >= MAX_PROBLEMS {
             break;
         }
     }
@@ -93,24 +93,24 @@ pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'
     }
 }
 
-/// A value, or what is left of it.
+/// A value that is deserialised, without the parts that were set aside.
 #[derive(Clone)]
 struct Tree<'t, 'a> {
     node: &'t Node,
     part: Part,
     aside: &'a Aside<'t>,
-    /// Whether something harmless stands in its place.
+    /// Whether a valid value replaces it.
     made_up: bool,
 }
 
-/// Which fields of a map are looked at.
+/// The fields of a map that are read.
 #[derive(Clone)]
 enum Part {
     /// All.
     Whole,
-    /// Those that the type knows; it tells which they were.
+    /// The fields that the type has, which are recorded.
     Known(Rc<Cell<&'static [&'static str]>>),
-    /// All but these. The text names the map.
+    /// All but these. The text describes the map.
     Rest(Vec<&'static str>, String),
 }
 
@@ -206,7 +206,7 @@ impl<'t, 'a> Tree<'t, 'a> {
     }
 }
 
-/// What a visitor says it wants, in the words of the format.
+/// The expectation of a visitor, in the words of the format.
 fn wanted<'t, V: Visitor<'t>>(visitor: &V) -> String {
     let wanted = (visitor as &dyn Expected).to_string();
     wanted.replace("a sequence", "a list")
@@ -257,7 +257,7 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
         self.deserialize_str(visitor)
     }
 
-    /// A field that is there has a value: `queue:` with nothing after it is a mistake.
+    /// A field without a value is a mistake: `queue:` with nothing after it.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error<'de>> {
         if self.made_up {
             return visitor.visit_none();

@@ -1,6 +1,6 @@
-//! Words that other libraries have for what is here.
+//! Hints for the names that other libraries use.
 
-/// Said of a word that is not ours but known from other libraries: what there is for it, and how.
+/// A hint for a word of another library: the name here, and how to use it.
 pub(super) fn instead(word: &str) -> Option<String> {
     let plain: String = word
         .to_ascii_lowercase()

@@ -1,8 +1,8 @@
-//! All mistakes of a file, not only the first.
+//! Finds all mistakes of a file, not only the first.
 //!
-//! Serde stops at the first value that is wrong: it has nothing to go on with. So the file is read again, with something
-//! harmless in the place of what was wrong, until nothing is. At last everything that has a name and a mistake in it is left
-//! out, so that the rest can be checked as a whole and nobody hears of mistakes that are only made up.
+//! Serde stops at the first invalid value. So the file is read again with a valid value in its place, until nothing is
+//! invalid. In the end all named entries with a mistake are left out, so that the rest can be checked as a whole without
+//! follow-up errors.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -12,23 +12,23 @@ use crate::problem::Problem;
 use crate::scalar::{Units, nearest};
 use crate::tree::{Entry, Node, Value};
 
-/// More help nobody, and reading a file as often takes time.
-pub const MOST_PROBLEMS: usize = 30;
+/// The largest number of problems that are reported. Each one costs another reading of the file.
+pub const MAX_PROBLEMS: usize = 30;
 
-/// What a problem is about, so that it can be put aside.
+/// The cause of a problem, which is set aside for the next reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blame<'t> {
     /// This value.
     Value(&'t Node),
-    /// A field that nobody knows.
+    /// An unknown field.
     Unknown(&'t Entry),
-    /// A field that is not in this map.
+    /// A missing field of this map.
     Missing(&'t Node, &'static str),
 }
 
-/// What is put aside.
+/// The values that are set aside.
 pub(crate) struct Aside<'t> {
-    /// Whether a duration needs its unit: nothing that is put aside, and as everywhere at hand.
+    /// Whether a duration needs its unit. Stored here because every reader has this value.
     pub(crate) units: Units,
     values: RefCell<HashSet<*const Node>>,
     unknown: RefCell<HashSet<*const Entry>>,
@@ -65,7 +65,7 @@ impl<'t> Aside<'t> {
         missing.get(&from_ref(node)).cloned().unwrap_or_default()
     }
 
-    /// Puts aside what `blame` says. Returns whether it is worth reporting, or `None` if nothing more can be put aside.
+    /// Sets the cause of a problem aside. Returns whether the problem should be reported; `None` if it cannot be set aside.
     pub(crate) fn put(&self, root: &'t Node, blame: Blame<'t>) -> Option<bool> {
         if self.parents.borrow().is_empty() {
             self.learn(root);
@@ -88,7 +88,7 @@ impl<'t> Aside<'t> {
                     return self.put_around(root, node);
                 }
                 fields.push(field);
-                // Whoever misspelt it has heard of it.
+                // The misspelt field is reported already.
                 let misspelt = self.misspelt.borrow();
                 let written = misspelt.get(&from_ref(node)).into_iter().flatten();
                 let meant =
@@ -104,7 +104,7 @@ impl<'t> Aside<'t> {
         }
     }
 
-    /// There is nothing harmless for it: what is around it is put aside.
+    /// Sets the value around this one aside, because there is no valid value to replace it.
     fn put_around(&self, root: &'t Node, node: &'t Node) -> Option<bool> {
         let around = self.parents.borrow().get(&from_ref(node)).copied()?;
         if std::ptr::eq(around, root) {
@@ -136,7 +136,7 @@ impl<'t> Aside<'t> {
         }
     }
 
-    /// Leaves out everything that has a name or a number in a section, and a mistake in it.
+    /// Leaves out all entries and items of sections that have a mistake.
     pub(crate) fn whole(&self, root: &'t Node) -> Self {
         let parents = self.parents.borrow();
         let owners = self.owners.borrow();
@@ -168,29 +168,29 @@ impl<'t> Aside<'t> {
     }
 }
 
-/// What could be read of a file, and what could not.
+/// The result of [`read`](crate::read): the valid parts of a file, and its problems.
 #[derive(Debug)]
 pub struct Recovered<'t, T> {
-    /// Everything without mistakes of its own; `None` if that is nothing.
+    /// The value, without entries that have mistakes. `None` if nothing is left.
     pub value: Option<T>,
-    /// Everything that is wrong.
+    /// All problems.
     pub problems: Vec<Problem>,
-    /// What was left out.
+    /// The entries that were left out.
     pub broken: Broken<'t>,
 }
 
-/// What was left out because of its own mistakes: others may still call it by its name.
+/// The entries that were left out because of mistakes. Other entries may refer to them by name.
 #[derive(Default, Debug)]
 pub struct Broken<'t> {
     names: BTreeSet<&'t str>,
-    /// Which items of a list were left out.
+    /// The items of lists that were left out.
     items: HashSet<(&'t str, usize)>,
-    /// Whether nobody knows which names there would be.
+    /// Whether the names are unknown, because a whole section could not be read.
     any_name: bool,
 }
 
 impl<'t> Broken<'t> {
-    /// What is left out of the sections of `root`.
+    /// The entries that are left out of the sections of `root`.
     pub(crate) fn of(root: &'t Node, aside: &Aside<'t>) -> Self {
         let mut broken = Self::default();
         let Value::Map(sections) = &root.value else {
@@ -215,18 +215,18 @@ impl<'t> Broken<'t> {
         broken
     }
 
-    /// Whether there may be something of this name that could not be read.
+    /// Whether an entry of this name may have been left out.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.any_name || self.names.contains(name)
     }
 
-    /// The names of what could not be read.
+    /// The names of the entries that were left out.
     pub fn names(&self) -> impl Iterator<Item = &'t str> {
         self.names.iter().copied()
     }
 
-    /// The places in a list of those that could be read.
+    /// The indices of the items of a list that were not left out.
     pub fn places(&self, section: &'static str) -> impl Iterator<Item = usize> {
         (0..).filter(move |at| !self.items.contains(&(section, *at)))
     }

@@ -1,4 +1,4 @@
-//! Single values with a meaning of their own, by the name of the type that holds them.
+//! Readers of single values, by the name of their type in serde.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn name(node: &Node) -> Read<String> {
     Err(scalar::expected(Name::WANTED, node))
 }
 
-/// An address, as far as its beginning shows. What stands in it is not shown if it is none.
+/// An address, checked by its scheme. Messages do not show an invalid one, because it may contain a password.
 fn url(node: &Node) -> Read<String> {
     let address = scalar::text(node)?;
     let known = |scheme: &&str| address.len() > scheme.len() && address.starts_with(*scheme);

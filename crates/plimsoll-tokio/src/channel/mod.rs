@@ -1,14 +1,14 @@
 //! A channel whose bound is a limiter.
 //!
-//! The channels of tokio count items. Here a [`Limiter`](plimsoll::Limiter) is the bound, and counts what it likes: bytes,
-//! items per second, an adaptive limit, or [`All`](plimsoll::All) of them. Senders wait in the queue of the limiter, with its
-//! order, priorities, deadlines and bound.
+//! The channels of tokio are bounded by a number of items. Here the bound is any [`Limiter`](plimsoll::Limiter): bytes, items
+//! per second, an adaptive limit, or [`All`](plimsoll::All) of them. Senders wait in the queue of the limiter, with its order,
+//! priorities, deadlines and bound.
 //!
 //! The permit travels with the item. It is returned when the item is [received](Receiver::recv), when the work on it is done
 //! ([`recv_with_permit`](Receiver::recv_with_permit)), or when the item is dropped with its channel.
 //!
-//! A rate only paces senders: what was sent stays in the channel until it is received. Where the receiver may be slower than
-//! the rate, bound the channel by an `All` of the rate and a [`Concurrency`](plimsoll::Concurrency).
+//! A rate only paces senders: sent items stay in the channel until they are received. If the receiver may be slower than the
+//! rate, bound the channel by an `All` of the rate and a [`Concurrency`](plimsoll::Concurrency).
 //!
 //! # Order
 //!

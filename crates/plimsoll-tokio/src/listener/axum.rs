@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Accept, Connection, LimitedListener};
 
-/// A listener whose limiter was closed accepts nobody any more, and waits to be shut down.
+/// A listener whose limiter was closed accepts no more connections, and waits for the shutdown.
 impl<A> Listener for LimitedListener<A>
 where
     A: Accept<Io: AsyncRead + AsyncWrite + Unpin>,
@@ -28,8 +28,8 @@ where
     }
 }
 
-/// Where a request comes from, for handlers behind a [`LimitedListener`]: axum can tell the `SocketAddr` of its own
-/// listeners only. Limits by address of `plimsoll-tower` find it too.
+/// The peer of a request, for handlers behind a [`LimitedListener`]: axum provides the `SocketAddr` of its own listeners only.
+/// Limits by address of `plimsoll-tower` use it too.
 ///
 /// ```
 /// use axum::Router;

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many connections a listener has accepted and refused so far. Clones share the counters.
+/// The numbers of connections that a listener has accepted and refused. Clones share the counters.
 ///
 /// ```
 /// use plimsoll::{Address, Concurrency, Keyed};
@@ -31,19 +31,19 @@ struct Cells {
 }
 
 impl ConnectionCounts {
-    /// How many connections were accepted.
+    /// The number of accepted connections.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.0.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many connections were closed at the total limit.
+    /// The number of connections that were closed at the total limit.
     #[must_use]
     pub fn refused_in_total(&self) -> u64 {
         self.0.in_total.load(Ordering::Relaxed)
     }
 
-    /// How many connections were closed at the limit of their address.
+    /// The number of connections that were closed at the limit of their address.
     #[must_use]
     pub fn refused_by_address(&self) -> u64 {
         self.0.by_address.load(Ordering::Relaxed)

@@ -33,7 +33,7 @@ impl Meters {
         });
     }
 
-    /// Waits until something may be moved, and says how many of `wanted` bytes.
+    /// Waits until a transfer is allowed. Ready with its size, at most `wanted` bytes.
     pub(super) fn poll_allowed(
         &mut self,
         cx: &mut Context<'_>,

@@ -122,7 +122,7 @@ fn search_order_pause_help_and_leaving() {
     let before = text(&app, 80, 24);
     assert!(before.contains("■ paused"));
     app.tick(Tick::default());
-    app.away("lost");
+    app.disconnect("lost");
     assert_eq!(before, text(&app, 80, 24));
     press(&mut app, "p?");
     assert!(text(&app, 80, 24).contains("┌ keys"));
@@ -135,7 +135,7 @@ fn search_order_pause_help_and_leaving() {
 #[test]
 fn a_server_that_is_away_is_said_to_be_and_what_it_said_stays() {
     let mut app = app();
-    app.away("nothing listens there");
+    app.disconnect("nothing listens there");
     let small = text(&app, 44, 12);
     assert!(
         small.contains("away: nothing listens there; trying again"),

@@ -1,4 +1,4 @@
-//! A limit with keys, in a store.
+//! A limiter with keys, in a store.
 
 use plimsoll::{
     Acquire, Clock, Demand, Denied, Grant, Limiter, Outcome, PerKey, Permit, Snapshot, Standing,
@@ -7,10 +7,10 @@ use plimsoll::{
 use super::super::keyed::Keys;
 use plimsoll_redis::{Fleet, FleetKey};
 
-/// All keys of a limit in a store.
+/// All keys of a limiter in a store.
 pub(super) struct FleetKeys {
     fleet: Fleet,
-    /// For what no key is needed.
+    /// For operations that need no key.
     any: FleetKey,
 }
 
@@ -54,7 +54,7 @@ impl PerKey<str> for FleetKeys {
         true
     }
 
-    /// The one who holds it knows.
+    /// Unknown here: the binding has the name.
     fn name(&self) -> Option<&str> {
         None
     }
@@ -69,15 +69,15 @@ impl Keys for FleetKeys {
         self.any.snapshot()
     }
 
-    /// Only the store knows.
+    /// Unknown: only the store knows its keys.
     fn snapshot_of(&self, _key: &str) -> Option<Snapshot> {
         None
     }
 
-    /// What is in a store stays there.
+    /// Does nothing: usage in a store stays there.
     fn each_used(&self, _see: &mut dyn FnMut(&str, u64)) {}
 
-    /// Permits have sources of their own.
+    /// Does nothing: permits return to the store themselves.
     fn give_back(&self, _key: &str, _grant: Grant, _outcome: Outcome) {}
 
     fn its_clock(&self) -> &Clock {

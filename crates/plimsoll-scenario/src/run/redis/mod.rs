@@ -1,4 +1,4 @@
-//! Runs a scenario against limits in Redis, in virtual time: every call says what time it is.
+//! Runs a scenario against limits in Redis, in virtual time: every call carries the time.
 //!
 //! Redis keeps limits, not queues, and decides now or not at all. A scenario that needs anything else is not run. What
 //! there is must answer as the limiters in memory do, to the nanosecond.
@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use self::session::Session;
 use self::subject::Subject;
-use crate::report::{Failure, Verdict};
+use crate::report::{Failure, ScenarioStatus};
 use crate::spec::{Gate, Verb};
 
 /// A Redis to run scenarios on. It may hold other things: what a scenario writes has a name of its own, and is forgotten at
@@ -28,7 +28,7 @@ pub struct Place {
     runtime: Runtime,
 }
 
-/// Nobody waits for a test as for a request.
+/// The deadline of a decision. A test can wait longer than a request.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Place {
@@ -50,7 +50,7 @@ impl Place {
         })
     }
 
-    /// A store for one scenario, under a name that nobody else uses.
+    /// A store for one scenario, with a unique namespace.
     fn store(&self, clock: &ManualClock) -> Result<Store, StoreError> {
         let random = RandomState::new().hash_one(&self.url);
         Store::builder(&self.url)
@@ -78,7 +78,7 @@ pub(crate) enum Unbuilt {
 }
 
 /// Runs one scenario.
-pub(crate) fn run(gate: &Gate, place: &Place) -> Result<Verdict, Unbuilt> {
+pub(crate) fn run(gate: &Gate, place: &Place) -> Result<ScenarioStatus, Unbuilt> {
     let clock = ManualClock::starting_at(Moment::from_nanos(gate.start));
     let store = place
         .store(&clock)
@@ -99,17 +99,17 @@ pub(crate) fn run(gate: &Gate, place: &Place) -> Result<Verdict, Unbuilt> {
     }))
 }
 
-async fn steps(gate: &Gate, session: &mut Session<'_>) -> Verdict {
+async fn steps(gate: &Gate, session: &mut Session<'_>) -> ScenarioStatus {
     for (index, step) in gate.steps.iter().enumerate() {
         let mismatches = match session.step(step).await {
             Ok(mismatches) => mismatches,
             Err(mismatch) => vec![mismatch],
         };
         if !mismatches.is_empty() {
-            return Verdict::Failed(Failure::new(index + 1, step.place.line, mismatches));
+            return ScenarioStatus::Failed(Failure::new(index + 1, step.place.line, mismatches));
         }
     }
-    Verdict::Passed
+    ScenarioStatus::Passed
 }
 
 /// The verbs that need a queue, a memory of reservations, or a limiter that changes.

@@ -49,7 +49,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes one step, and says what did not come as expected.
+    /// Takes one step, and returns the differences from its expectations.
     pub(super) async fn step(&mut self, step: &Step) -> Result<Vec<Mismatch>, Mismatch> {
         if !self.begun && !self.subject.keyed {
             self.subject.begin(ONLY).await.map_err(no_answer)?;
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         name: Option<&str>,
     ) -> Result<Option<Answer>, Mismatch> {
         match verb {
-            // Without a queue nobody waits.
+            // Without a queue there are no waiters.
             Verb::Try(ask) | Verb::Acquire(ask) => {
                 let decision = self.subject.decide(key, ask.cost).await;
                 match decision.map_err(no_answer)? {
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
                 Gauge::Limit => limit,
                 Gauge::GrantedTotal => self.granted,
                 Gauge::DeniedTotal => self.denied,
-                // Nobody waits.
+                // There are no waiters.
                 Gauge::Queued | Gauge::Waiters | Gauge::EvictedTotal | Gauge::CancelledTotal => 0,
             };
             if got != *wanted {

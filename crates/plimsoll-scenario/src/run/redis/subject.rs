@@ -13,7 +13,7 @@ use super::Unbuilt;
 use crate::run::held::Refusal;
 use crate::spec::members;
 
-/// Permits in scenarios are held as long as nobody lets go of them.
+/// Longer than any scenario: its permits are held until a step releases them.
 const LEASE: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// One limiter, or several as one.

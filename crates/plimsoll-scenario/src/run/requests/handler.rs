@@ -115,7 +115,7 @@ impl<B: Body> Service<Request<B>> for Handler {
     }
 }
 
-/// Says what the limits would answer, and takes nothing.
+/// The answers that the limits would give. Takes nothing.
 #[derive(Clone)]
 pub(super) struct Peek(pub(super) Limits);
 

@@ -24,13 +24,13 @@ use plimsoll_tower::{LimitBody, Refused};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::report::{Failure, Mismatch, Verdict};
+use crate::report::{Failure, Mismatch, ScenarioStatus};
 use crate::spec::{Act, Admission, Remaining, Reply, RequestSpec, RequestStep, Requests};
 use handler::{Handler, Peek, drain, request};
 use seen::Seen;
 
 /// Runs one scenario of the file at `path`.
-pub(crate) fn run(requests: &Requests, path: &Path) -> Read<Verdict> {
+pub(crate) fn run(requests: &Requests, path: &Path) -> Read<ScenarioStatus> {
     let at = |place: Place, message: String| Problem::new(place, message);
     let config = path.with_file_name(&requests.config);
     let clock = ManualClock::starting_at(Moment::from_nanos(requests.start));
@@ -58,14 +58,14 @@ pub(crate) fn run(requests: &Requests, path: &Path) -> Read<Verdict> {
                 .under_key("steps")
         })?;
         if !mismatches.is_empty() {
-            return Ok(Verdict::Failed(Failure::new(
+            return Ok(ScenarioStatus::Failed(Failure::new(
                 index + 1,
                 step.place.line,
                 mismatches,
             )));
         }
     }
-    Ok(Verdict::Passed)
+    Ok(ScenarioStatus::Passed)
 }
 
 impl RequestStep {
@@ -153,7 +153,7 @@ struct Session {
 }
 
 impl Session {
-    /// Takes one step, and says what did not come as expected. The error is a mistake in the file.
+    /// Takes one step, and returns the differences from its expectations. The error is a mistake in the file.
     fn step(&mut self, step: &RequestStep) -> Result<Vec<Mismatch>, String> {
         self.clock.advance_to(Moment::from_nanos(step.at));
         self.settle();
@@ -220,7 +220,7 @@ impl Session {
         }))
     }
 
-    /// What remains of each limit for whoever asked, beside what was expected.
+    /// Compares the remaining amounts of limits, for the keys of the request, with the expected ones.
     fn remaining(&self, step: &RequestStep) -> Result<Vec<Mismatch>, String> {
         if step.remaining.is_empty() {
             return Ok(Vec::new());

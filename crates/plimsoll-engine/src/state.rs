@@ -1,57 +1,57 @@
-//! What a decision asks and holds: limits, keys, costs and permits.
+//! The state of a decision: its limits, keys, costs and permits.
 
 use std::ops::Range;
 
 use plimsoll::{Demand, Denied, Permit, Standing};
 
 use crate::limit::Limit;
-use crate::seen::Beyond;
+use crate::stats::ShadowExcess;
 
 /// One limit of a decision.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    /// Which limit of the plan.
+    /// The position of the limit in the plan.
     pub(crate) limit: usize,
-    /// Which of its terms: 0 for its own, others for those of a tier.
+    /// The number of its terms: 0 for the limit's own, others for those of a tier or an override.
     pub(crate) terms: usize,
-    /// Where its key stands, if it has one.
+    /// The range of its key in [`DecisionState::keys`]; empty if it has none.
     pub(crate) key: Range<usize>,
     pub(crate) cost: u64,
-    /// Which limit of its route it is.
+    /// The position of the limit in its route.
     pub(crate) used: usize,
 }
 
-/// What each member of a decision says against it.
+/// The refusal of each member, by position.
 pub(crate) type Denials = Vec<Option<Denied>>;
 
-/// How limits in stores stood, by their positions.
-pub(crate) type Told = Vec<(usize, Standing)>;
+/// The standings that stores reported, by the position of the member.
+pub(crate) type StoreStandings = Vec<(usize, Standing)>;
 
-/// What a decision consists of. It is used again for others: a decision that is granted allocates nothing.
+/// The state of a decision. It comes from a [pool](crate::pool): a decision that is granted allocates nothing.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct DecisionState {
     /// The priority and the deadline of the decision.
     pub(crate) like: Demand,
-    /// The route that names the limits, if one does.
+    /// The route that named the limits, if one did.
     pub(crate) route: Option<usize>,
-    /// Whether one of them was asked, did not grant at once, and nothing is held.
+    /// Whether a limit did not grant on the fast path. Nothing is held then.
     pub(crate) failed: bool,
     /// The limits, in the order in which they are asked.
     pub(crate) list: Vec<Member>,
-    /// Their keys, one after the other.
+    /// Their keys, concatenated.
     pub(crate) keys: String,
-    /// Whether it is noted whose it is.
+    /// Whether the decision is sampled for the top keys.
     pub(crate) sampled: bool,
-    /// What was taken, by position; members behind the last one have taken nothing.
+    /// The permits, by position. The list may be shorter than the list of members.
     pub(crate) permits: Vec<Option<Permit<'static>>>,
-    /// What members say against it, by position; those behind the last one say nothing. Of an admitted decision these are
-    /// limits in shadow mode.
+    /// The refusals, by position. The list may be shorter than the list of members. In an admitted decision only limits in
+    /// shadow mode have one.
     pub(crate) denials: Denials,
-    pub(crate) beyond: Vec<Beyond>,
-    pub(crate) told: Told,
+    pub(crate) beyond: Vec<ShadowExcess>,
+    pub(crate) store_standings: StoreStandings,
 }
 
-impl Default for Parts {
+impl Default for DecisionState {
     fn default() -> Self {
         Self {
             like: Demand::ONE,
@@ -63,13 +63,13 @@ impl Default for Parts {
             permits: Vec::new(),
             denials: Denials::new(),
             beyond: Vec::new(),
-            told: Told::new(),
+            store_standings: StoreStandings::new(),
         }
     }
 }
 
-impl Parts {
-    /// Takes from a limit by its own terms, and says whether it has granted.
+impl DecisionState {
+    /// Takes from a limit by its own terms, and returns whether it has granted.
     #[inline]
     pub(crate) fn take(&mut self, limit: &Limit, key: Range<usize>, cost: u64) -> bool {
         let permit = limit.own().attempt(&self.keys[key], self.like.cost(cost));
@@ -80,7 +80,7 @@ impl Parts {
         !self.failed
     }
 
-    /// Gives back what is held, and forgets the rest.
+    /// Returns all permits, and clears everything else.
     pub(crate) fn clear(&mut self) {
         self.route = None;
         self.failed = false;
@@ -89,6 +89,6 @@ impl Parts {
         self.permits.clear();
         self.denials.clear();
         self.beyond.clear();
-        self.told.clear();
+        self.store_standings.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! How each limiter can be changed where it is.
+//! Changing limiters in place, by their type.
 
 use std::cell::Cell;
 
@@ -12,18 +12,18 @@ use super::saved::{Before, Saved};
 use super::stores::Stores;
 use crate::check::Definition;
 
-/// A change that is ready to be made.
+/// A change that is prepared, and cannot fail any more.
 pub(super) type Prepared = Box<dyn FnOnce()>;
 
-/// What only the type of a limiter knows.
-pub(super) trait Change: Send + Sync {
-    /// Whether it can become what `to` says where it is.
+/// Operations on a running limiter that depend on its type: changing, pausing, saving and restoring it.
+pub(super) trait ChangeInPlace: Send + Sync {
+    /// Whether it can be changed to `to` in place.
     fn is_possible(&self, to: &Definition) -> bool {
         let _ = to;
         false
     }
 
-    /// For limits in a store: the change to `to`. `None` for others, which [change](Self::change) by themselves.
+    /// For limits in a store: prepares the change to `to`. `None` for others, which [`change`](Self::change) changes.
     fn prepare(&self, to: &Definition, stores: &Stores) -> Result<Option<Prepared>, String> {
         let _ = (to, stores);
         Ok(None)
@@ -38,43 +38,43 @@ pub(super) trait Change: Send + Sync {
         let _ = queue;
     }
 
-    /// The limit of a key in its store, or that of all callers; `None` if it is in memory.
+    /// The entry in its store: of a key, or without one of all callers. `None` if it is in memory.
     #[cfg(feature = "redis")]
     fn fleet_key(&self, key: Option<&str>) -> Option<plimsoll_redis::FleetKey> {
         let _ = key;
         None
     }
 
-    /// Has it grant nothing, and serve nobody who waits, until it is resumed. What it has granted is final then.
+    /// Pauses it: it grants nothing, to callers or waiters, until it is resumed. Its usage does not change meanwhile.
     fn pause(&self) {}
 
     fn resume(&self) {}
 
-    /// What a part of it remembers, by the name and the description of the limiter. `None` if there are no more parts.
+    /// The records of one part of its state, with the name and the description of the limiter. `None` after the last part.
     fn save(&self, limiter: &str, kind: &Kind, part: usize) -> Option<Vec<Saved>> {
         let _ = (limiter, kind, part);
         None
     }
 
-    /// Puts a state into it. Says whether it could.
+    /// Restores its state. Returns whether it could.
     fn restore(&self, state: &AnyState, before: &Before) -> bool {
         let _ = (state, before);
         false
     }
 
-    /// Puts a state of a key into it. Says whether it could.
+    /// Restores the state of a key. Returns whether it could.
     fn restore_key(&self, key: &str, state: &AnyState, before: &Before) -> bool {
         let _ = (key, state, before);
         false
     }
 
-    /// Puts a state of a caller of policies into it. Says whether it could.
+    /// Restores the state of a subject of policies. Returns whether it could.
     fn restore_subject(&self, key: &str, state: SubjectState) -> bool {
         let _ = (key, state);
         false
     }
 
-    /// Takes so much for permits that are out already, before those who wait, whatever the limit.
+    /// Takes `cost` for permits that are in use already, ahead of waiters and regardless of the limit.
     fn occupy(&self, cost: u64) -> Option<Permit<'static>> {
         let _ = cost;
         None
@@ -83,16 +83,16 @@ pub(super) trait Change: Send + Sync {
 
 pub(super) struct Fixed;
 
-impl Change for Fixed {}
+impl ChangeInPlace for Fixed {}
 
-/// Whether `to` is in memory, and has keys or not.
+/// Whether `to` is in memory, and has keys if `keyed`.
 pub(super) fn in_memory(to: &Definition, keyed: bool) -> bool {
     to.is_keyed() == keyed && to.limiter.common.store.is_none()
 }
 
 pub(super) struct RateGate(pub(super) Gate<AnyRate>);
 
-impl Change for RateGate {
+impl ChangeInPlace for RateGate {
     fn is_possible(&self, to: &Definition) -> bool {
         in_memory(to, false) && to.limiter.kind.is_rate()
     }
@@ -138,24 +138,24 @@ impl Change for RateGate {
     }
 }
 
-/// What was used stays used, debts too. A larger limit leaves room, a smaller one does not forget.
+/// Usage is carried over, including debts.
 const CARRY: Carry = Carry::Used;
 
-/// The rule of `to`, if it is another.
+/// The rule of `to`, if it differs from that of `from`.
 fn changed(from: &Definition, to: &Definition) -> Option<Result<AnyRate, InvalidSpec>> {
     (from.limiter.kind != to.limiter.kind).then(|| to.limiter.kind.any_rate())?
 }
 
 pub(super) struct Slots(pub(super) Gate<Concurrency>);
 
-impl Change for Slots {
+impl ChangeInPlace for Slots {
     fn is_possible(&self, to: &Definition) -> bool {
         in_memory(to, false) && matches!(to.limiter.kind, Kind::Concurrency { .. })
     }
 
     fn change(&self, _from: &Definition, to: &Definition) {
         if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
-            // It was checked that it is not 0.
+            // The file was checked: it is not 0.
             let _ = self.0.resize(limit.0);
         }
     }
@@ -183,7 +183,7 @@ impl Change for Slots {
 
 pub(super) struct RateKeys(pub(super) Keyed<Text, AnyRate>);
 
-impl Change for RateKeys {
+impl ChangeInPlace for RateKeys {
     fn is_possible(&self, to: &Definition) -> bool {
         in_memory(to, true) && to.limiter.kind.is_rate()
     }
@@ -245,14 +245,14 @@ fn set_max_keys<R: Rule + Clone>(keys: &Keyed<Text, R>, to: &Definition) {
 
 pub(super) struct SlotKeys(pub(super) Keyed<Text, Concurrency>);
 
-impl Change for SlotKeys {
+impl ChangeInPlace for SlotKeys {
     fn is_possible(&self, to: &Definition) -> bool {
         in_memory(to, true) && matches!(to.limiter.kind, Kind::Concurrency { .. })
     }
 
     fn change(&self, _from: &Definition, to: &Definition) {
         if let Kind::Concurrency { limit, .. } = &to.limiter.kind {
-            // It was checked that it is not 0.
+            // The file was checked: it is not 0.
             let _ = self.0.resize(limit.0);
         }
         set_max_keys(&self.0, to);
@@ -275,10 +275,10 @@ impl Change for SlotKeys {
     }
 }
 
-/// Another algorithm, or other parameters of it, needs another gate; another queue does not.
+/// The queue of an adaptive gate can be changed in place; its algorithm and its parameters cannot.
 pub(super) struct AdaptiveGate(pub(super) Gate<AdaptiveRule>, pub(super) Kind);
 
-impl Change for AdaptiveGate {
+impl ChangeInPlace for AdaptiveGate {
     fn is_possible(&self, to: &Definition) -> bool {
         in_memory(to, false) && to.limiter.kind == self.1
     }
@@ -312,10 +312,10 @@ impl Change for AdaptiveGate {
     }
 }
 
-/// Another algorithm, or other parameters of it, needs other keys, which learn anew; another queue or bound does not.
+/// The queue and the bound of adaptive keys can be changed in place. Another algorithm needs new keys, which learn anew.
 pub(super) struct AdaptiveKeys(pub(super) Keyed<Text, AdaptiveRule>, pub(super) Kind);
 
-impl Change for AdaptiveKeys {
+impl ChangeInPlace for AdaptiveKeys {
     fn is_possible(&self, to: &Definition) -> bool {
         in_memory(to, true) && to.limiter.kind == self.1
     }

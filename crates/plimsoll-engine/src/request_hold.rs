@@ -1,4 +1,4 @@
-//! What the layer holds of limits while a request is worked on.
+//! The hold of a request in the HTTP layer, from the decision to the end of the response.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,49 +9,49 @@ use plimsoll_tower::internals::{After, Ask, Done, Finding, add_leases};
 use plimsoll_tower::{GrantMetadata, Head};
 
 use crate::admit::attempt;
-use crate::caller::patience;
 use crate::decide::Decide;
 use crate::decision::{Hold, Refusal};
 use crate::members::Members;
-use crate::parts::Member;
+use crate::report::report_refused;
 use crate::settle::{Passed, cost_after, late};
-use crate::tell::note_refused;
+use crate::state::Member;
+use crate::timeout::caller_timeout;
 
-/// What a request holds of them.
+/// The hold of one request.
 #[doc(hidden)]
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct RequestHold {
     pub(crate) hold: Option<Hold>,
-    /// What is kept of a decision that was made [quickly](crate::quick), if anything is.
+    /// The permit of a decision on the [fast path](crate::fast_path), if one has to be returned.
     pub(crate) permit: Option<Permit<'static>>,
-    /// Whether anything is returned when the work is done.
+    /// Whether a permit is returned when the work is done.
     pub(crate) returns: bool,
-    /// Whether what it costs is known only when it was answered.
+    /// Whether a cost is known only after the response.
     pub(crate) settles: bool,
-    /// Whether a limit says something about itself.
-    pub(crate) says: bool,
-    /// Apart, because most requests have nothing of it.
+    /// Whether a limit has metadata.
+    pub(crate) has_metadata: bool,
+    /// Boxed, because few requests need it.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
-    /// What the decision came to, when it had to wait.
+    /// The result of a decision that had to wait.
     pub(crate) waited: Option<Arc<OnceLock<Waited>>>,
-    /// What passes with bodies, where limits count it.
+    /// The bodies, as far as limits count them.
     pub(crate) passed: Option<Passed>,
 }
 
-/// A decision that is taken out once.
+/// The result of a decision, to be taken once.
 pub(crate) type Waited = std::sync::Mutex<Option<Result<Hold, Refusal>>>;
 
-impl Held {
+impl RequestHold {
     #[inline]
     fn keep(&mut self, hold: Hold, head: &Head<'_>) {
         let members = hold.members();
         let route = members.route.map(|route| &members.plan.routes[route]);
-        if let Some(route) = route.filter(|it| it.settles || it.says || it.watches_bodies) {
-            (self.settles, self.says) = (route.settles, route.says);
+        if let Some(route) = route.filter(|it| it.settles || it.has_metadata || it.watches_bodies) {
+            (self.settles, self.has_metadata) = (route.settles, route.has_metadata);
             if route.watches_bodies {
                 self.rare.get_or_insert_default().passed = Some(Passed::of(head));
             }
@@ -60,7 +60,7 @@ impl Held {
         self.hold = Some(hold);
     }
 
-    /// Decides.
+    /// Decides, on the fast path of [`attempt`] if it applies.
     #[inline(never)]
     pub(crate) fn take(&mut self, members: Result<Members, Refusal>, head: &Head<'_>) -> Ask {
         match members.map(attempt) {
@@ -70,13 +70,13 @@ impl Held {
             }
             Ok(Err(members)) => self.open(members, head),
             Err(refusal) => {
-                note_refused(&refusal);
+                report_refused(&refusal);
                 self.decided(Err(refusal), head)
             }
         }
     }
 
-    /// Decides what was [refused](Quick::Refused), or begins to wait.
+    /// Decides after the [fast path](crate::fast_path) was refused: no limit is attempted again before the slow path.
     #[cold]
     pub(crate) fn refused(&mut self, members: Result<Members, Refusal>, head: &Head<'_>) -> Ask {
         let failed = |mut members: Members| {
@@ -86,11 +86,11 @@ impl Held {
         self.take(members.map(failed), head)
     }
 
-    /// Decides what could not be [attempted](attempt), or begins to wait.
+    /// Decides on the slow path, or begins to wait.
     #[inline(never)]
     fn open(&mut self, mut members: Members, head: &Head<'_>) -> Ask {
-        // A turn that comes when the caller has left is in vain.
-        if let Some(longest) = patience(head) {
+        // A grant after the caller has given up would be wasted.
+        if let Some(longest) = caller_timeout(head) {
             members.like = members.like.within(longest);
         }
         let mut decide = Decide::open(members);
@@ -126,7 +126,7 @@ impl Held {
                 add_leases(permit, extensions);
             }
         }
-        if self.says {
+        if self.has_metadata {
             for (limit, metadata) in hold.metadata() {
                 GrantMetadata::add(limit, metadata, extensions);
             }
@@ -140,7 +140,7 @@ impl Held {
         after
     }
 
-    /// The decision, if what it costs is known only when it was answered.
+    /// The hold, if a cost is known only after the response.
     pub(crate) fn to_settle(&self) -> Option<&Hold> {
         self.hold.as_ref().filter(|_| self.settles)
     }
@@ -154,7 +154,7 @@ impl Held {
         }
     }
 
-    /// The decision that was waited for, if it is there.
+    /// The result of a decision that had to wait, once.
     pub(crate) fn take_waited(&mut self) -> Option<Result<Hold, Refusal>> {
         let waited = self.rare.as_ref()?.waited.as_ref()?.get()?;
         let mut waited = waited
@@ -163,7 +163,7 @@ impl Held {
         waited.take()
     }
 
-    /// Charges what is known now.
+    /// Corrects the costs that are known now.
     pub(crate) fn settle(&mut self, done: &Done<'_>) {
         let Some(hold) = &mut self.hold else {
             return;
@@ -184,7 +184,7 @@ impl Held {
         }
     }
 
-    /// The limits that were asked, each with its position and what it costs where the request went.
+    /// The position of each limit of the hold, and its cost on the route of the request.
     pub(crate) fn each(hold: &Hold) -> impl Iterator<Item = (usize, &CostSpec)> {
         let members = hold.members();
         let route = members.route.map(|route| &members.plan.routes[route]);
@@ -194,8 +194,8 @@ impl Held {
     }
 }
 
-/// Waits for a decision. What it comes to is left in `held`.
-fn wait(decide: Decide, held: &mut Held) -> Finding {
+/// Waits for a decision, whose result is stored in `held`.
+fn wait(decide: Decide, held: &mut RequestHold) -> Finding {
     let waited = Arc::new(OnceLock::new());
     held.rare.get_or_insert_default().waited = Some(Arc::clone(&waited));
     Box::pin(async move {

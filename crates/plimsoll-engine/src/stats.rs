@@ -1,4 +1,4 @@
-//! What is counted of a limit beside what its limiter counts itself.
+//! Statistics of one limit that its limiter does not count itself: refusals by reason, shadow refusals, top keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,7 +8,7 @@ use plimsoll::{Denied, Reason};
 use crate::terms::LastTerms;
 use crate::top::TopKeys;
 
-/// The reasons that are counted apart. One that is not here counts as the last.
+/// The reasons with a counter of their own. A reason that is not in the list counts as the last one.
 const REASONS: [Reason; 14] = [
     Reason::Exhausted,
     Reason::TooSoon,
@@ -26,18 +26,18 @@ const REASONS: [Reason; 14] = [
     Reason::Unavailable,
 ];
 
-/// Of every so many decisions of a thread one is noted among the top keys, for all of them.
+/// One of this many decisions of a thread is counted among the top keys, with this weight.
 pub(crate) const SAMPLED: u32 = 16;
 
-/// How many keys of a limit are known to have changed tiers.
+/// The bound of [`LastTerms`] for one limit.
 const MOST_TERMS: usize = 1_000_000;
 
-/// The counts of one limit, and which terms its keys had last. They stay when the file changes.
+/// The statistics of one limit, and the last terms of its keys. A reload of the file keeps them.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct LimitStats {
     refused: [AtomicU64; REASONS.len()],
     would_refuse: AtomicU64,
-    /// What is in flight beyond a limit in shadow mode.
+    /// Work in flight that a limit in shadow mode would have refused.
     beyond: AtomicU64,
     top: Mutex<Top>,
     last: OnceLock<Box<LastTerms>>,
@@ -50,8 +50,8 @@ pub(crate) struct Top {
     pub(crate) refused: TopKeys,
 }
 
-impl Seen {
-    /// A decision was refused because of this limit.
+impl LimitStats {
+    /// Counts a decision that was refused because of this limit.
     #[cold]
     pub(crate) fn refused(&self, denied: &Denied, key: &str) {
         let index = REASONS.iter().position(|it| *it == denied.reason());
@@ -62,10 +62,10 @@ impl Seen {
         }
     }
 
-    /// One of [`SAMPLED`] decisions was admitted, and took `cost` for `key`. Only these are noted: this is on the fast path.
+    /// Counts an admitted decision among the top keys. Called for one of [`SAMPLED`] decisions, because it takes a lock.
     #[cold]
     pub(crate) fn sample(&self, key: &str, cost: u64) {
-        // Somebody else notes a key: this one is left out, rather than waited for.
+        // The lock is taken: this sample is skipped, so that the fast path never waits.
         if !key.is_empty()
             && let Ok(mut top) = self.top.try_lock()
         {
@@ -73,7 +73,7 @@ impl Seen {
         }
     }
 
-    /// A limit in shadow mode would have refused.
+    /// Counts a decision that this limit, in shadow mode, would have refused.
     pub(crate) fn would_refuse(&self, key: &str) {
         self.would_refuse.fetch_add(1, Ordering::Relaxed);
         if !key.is_empty() {
@@ -81,13 +81,13 @@ impl Seen {
         }
     }
 
-    /// By which terms keys were asked last.
+    /// The last terms of keys.
     pub(crate) fn last_terms(&self) -> &LastTerms {
         self.last
             .get_or_init(|| Box::new(LastTerms::new(MOST_TERMS)))
     }
 
-    /// How many decisions it refused, by reason, without those that are 0.
+    /// The number of refused decisions by reason, without zeros.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
         let counts = self
             .refused
@@ -110,25 +110,25 @@ impl Seen {
     }
 }
 
-/// Work in flight beyond a limit in shadow mode, until it is dropped.
+/// Counts work in flight that a limit in shadow mode would have refused, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Beyond {
-    seen: Arc<Seen>,
+pub(crate) struct ShadowExcess {
+    stats: Arc<LimitStats>,
     cost: u64,
 }
 
-impl Beyond {
-    pub(crate) fn new(seen: &Arc<Seen>, cost: u64) -> Self {
-        seen.beyond.fetch_add(cost, Ordering::Relaxed);
+impl ShadowExcess {
+    pub(crate) fn new(stats: &Arc<LimitStats>, cost: u64) -> Self {
+        stats.beyond.fetch_add(cost, Ordering::Relaxed);
         Self {
-            seen: Arc::clone(seen),
+            stats: Arc::clone(stats),
             cost,
         }
     }
 }
 
-impl Drop for Beyond {
+impl Drop for ShadowExcess {
     fn drop(&mut self) {
-        self.seen.beyond.fetch_sub(self.cost, Ordering::Relaxed);
+        self.stats.beyond.fetch_sub(self.cost, Ordering::Relaxed);
     }
 }

@@ -1,20 +1,20 @@
-//! What policies by key remember, for a process that comes after this one.
+//! Saving and restoring the states of [`PolicyKeys`], for another process.
 
 use crate::by_key::{By, PolicyKeys};
-use crate::retained::Retained;
+use crate::retained::SubjectState;
 
 impl PolicyKeys {
-    /// How many parts [`kept`](Self::kept) shows one by one.
+    /// The number of parts that [`kept`](Self::kept) visits one by one.
     #[doc(hidden)]
     #[must_use]
     pub fn parts(&self) -> usize {
         self.tables().map(|table| table.states().parts()).sum()
     }
 
-    /// Shows the keys of a part with their states, behind a lock that decisions about these keys take as well. A key of the
+    /// Calls `see` with the keys of a part and their states. It holds the lock that decisions on these keys take. A key of the
     /// fallback has no operation.
     #[doc(hidden)]
-    pub fn kept(&self, mut part: usize, see: impl FnMut(&String, &Retained)) {
+    pub fn kept(&self, mut part: usize, see: impl FnMut(&String, &SubjectState)) {
         for table in self.tables() {
             let parts = table.states().parts();
             if part < parts {
@@ -24,9 +24,9 @@ impl PolicyKeys {
         }
     }
 
-    /// Puts a state in the place of that of `key`. Says whether there was room.
+    /// Restores the state of `key`. Returns whether there was room.
     #[doc(hidden)]
-    pub fn restore(&self, key: &str, state: Retained) -> bool {
+    pub fn restore(&self, key: &str, state: SubjectState) -> bool {
         match self.by(key) {
             By::State(states, key) => states.restore(key, |_, _| state).is_ok(),
             By::Unlimited | By::Refused => false,

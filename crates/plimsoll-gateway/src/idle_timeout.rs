@@ -1,4 +1,4 @@
-//! Waiting for something that may never come.
+//! A time-out between two parts of a stream.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long the next part of something may take. There is no timer until it is waited for.
+/// Bounds the time until the next part of a stream. The timer is created when the stream first has to be waited for.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct IdleTimeout {
     longest: Duration,
     sleep: Option<Pin<Box<Sleep>>>,
     waits: bool,
 }
 
-impl Patience {
+impl IdleTimeout {
     pub(crate) const fn new(longest: Duration) -> Self {
         Self {
             longest,
@@ -24,13 +24,13 @@ impl Patience {
         }
     }
 
-    /// It has come.
-    pub(crate) const fn came(&mut self) {
+    /// The next part has arrived: the time starts anew with the next wait.
+    pub(crate) const fn reset(&mut self) {
         self.waits = false;
     }
 
-    /// It has not come. Ready if it has been waited for too long.
-    pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// To be called when the stream is pending. Ready when the wait has lasted too long.
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.waits {
             self.waits = true;
             let end = Instant::now() + self.longest;

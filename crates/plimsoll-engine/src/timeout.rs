@@ -1,16 +1,16 @@
-//! How long a caller waits for an answer, as its request says.
+//! The time-out of a caller, read from the header fields of its request.
 
 use std::time::Duration;
 
 use plimsoll_tower::Head;
 
-/// What gRPC clients send: up to eight digits and a unit.
+/// Sent by gRPC clients: up to eight digits and a unit.
 const GRPC_TIMEOUT: &str = "grpc-timeout";
-/// What Envoy adds to what it passes on: whole milliseconds.
+/// Added by Envoy to the requests that it forwards: whole milliseconds.
 const ENVOY_TIMEOUT: &str = "x-envoy-expected-rq-timeout-ms";
 
-/// How long the caller of a request waits, if it says so. What is malformed says nothing.
-pub(crate) fn patience(head: &Head<'_>) -> Option<Duration> {
+/// The time after which the caller gives up, if the request has a header field for it. A malformed field counts as none.
+pub(crate) fn caller_timeout(head: &Head<'_>) -> Option<Duration> {
     let grpc = || grpc_timeout(head.header(GRPC_TIMEOUT)?);
     let envoy = || Some(Duration::from_millis(number(head.header(ENVOY_TIMEOUT)?)?));
     grpc().or_else(envoy)
@@ -31,7 +31,7 @@ fn grpc_timeout(text: &str) -> Option<Duration> {
     unit.checked_mul(times)
 }
 
-/// Digits and nothing else.
+/// A number that consists of digits only.
 fn number(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|it| it.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
@@ -45,7 +45,7 @@ mod tests {
     fn callers_say_how_long_they_wait() {
         let said = |name: &str, value: &str| {
             let request = http::Request::get("/").header(name, value).body(());
-            patience(&Head::of(&request.expect("a request")))
+            caller_timeout(&Head::of(&request.expect("a request")))
         };
         for (value, wanted) in [
             ("100m", Some(Duration::from_millis(100))),

@@ -1,38 +1,38 @@
-//! Notes how decisions end: counts refusals, and tells subscribers.
+//! Reports decisions: counts refusals, and sends events to subscribers.
 
 use std::sync::Arc;
 
 use crate::decision::{Hold, Refusal};
 use crate::events::{AskEvent, EventKey, LimitsEventKind};
 use crate::members::Members;
-use crate::parts::Member;
+use crate::state::Member;
 
-/// Tells of a decision that was admitted. Without subscribers a load of one flag.
+/// Sends the event of an admitted decision. Without subscribers this is a load of one flag.
 #[inline]
-pub(crate) fn tell_admitted(hold: &Hold) {
+pub(crate) fn report_admitted(hold: &Hold) {
     let members = hold.members();
-    if members.plan.audience.is_there() {
+    if members.plan.subscribers.any() {
         let asked = asked(members);
         let kind = LimitsEventKind::Admitted { asked };
-        members.plan.audience.tell(kind);
+        members.plan.subscribers.emit(kind);
     }
 }
 
-/// Counts a decision that was refused, and tells of it.
+/// Counts a refused decision, and sends its event.
 #[cold]
-pub(crate) fn note_refused(refusal: &Refusal) {
+pub(crate) fn report_refused(refusal: &Refusal) {
     let members = refusal.members();
     let plan = &members.plan;
     let binding = refusal.binding().and_then(|at| members.list.get(at));
-    // Only names that the file knows: those that callers make up would have no bound.
+    // Only limits of the file are counted: names from callers are unbounded.
     let number = binding.map_or_else(|| plan.limit(refusal.limit()), |it| Some(it.limit));
     let limit = number.map(|number| &plan.limits[number]);
     if let Some(limit) = limit {
         let key = binding.map_or("", |member| members.key(member));
-        limit.seen.refused(refusal.denied(), key);
+        limit.stats.refused(refusal.denied(), key);
     }
-    if plan.audience.is_there() {
-        plan.audience.tell(LimitsEventKind::Refused {
+    if plan.subscribers.any() {
+        plan.subscribers.emit(LimitsEventKind::Refused {
             limit: limit.map(|limit| Arc::clone(&limit.name)),
             reason: refusal.denied().reason(),
             retry_after: refusal.retry_after(),

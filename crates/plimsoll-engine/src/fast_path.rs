@@ -1,0 +1,255 @@
+//! The fast path: decisions without a [`Hold`](crate::Hold).
+//!
+//! A hold stores what is needed to report standings, to settle a cost and to undo the decision. A caller that needs none of
+//! that takes from its limits directly. There are two such callers: the HTTP layer, for routes whose costs are fixed and whose
+//! responses carry no standings ([`take`]), and servers that ask one rate for one key ([`Limits::take_now`]). Where the fast
+//! path does not apply it takes nothing, and the caller makes an ordinary decision.
+
+use std::borrow::Cow;
+
+use plimsoll::{Demand, Grant, Moment, Permit, Standing};
+use plimsoll_config::uses::CostSpec;
+use plimsoll_tower::Head;
+
+use crate::ask::Ask;
+use crate::keys::AddressText;
+use crate::limit::Limit;
+use crate::limits::Limits;
+use crate::plan::{MAX_FAST_LIMITS as MAX, Plan, Route, RouteUse};
+use crate::pool;
+
+/// The result of the fast path.
+pub(crate) enum FastPath {
+    /// All limits have granted.
+    Granted,
+    /// A limit does not grant at once. Nothing is held.
+    Refused,
+    /// The fast path does not apply. Nothing is held, and an ordinary decision follows.
+    Undecided,
+}
+
+/// Takes from all limits of a route, or from none. At most one of them grants a permit that has to be returned; it is stored
+/// in `kept`.
+#[inline]
+pub(crate) fn take(
+    plan: &Plan,
+    route: &Route,
+    head: &Head<'_>,
+    like: Demand,
+    kept: &mut Option<Permit<'static>>,
+) -> FastPath {
+    if !route.fast || plan.subscribers.any() {
+        return FastPath::Undecided;
+    }
+    let [by] = &route.uses[..] else {
+        return take_all(plan, route, head, like, kept);
+    };
+    let (limit, cost) = (&plan.limits[by.limit], fixed(by));
+    let mut address = AddressText::default();
+    let Some(key) = key(limit, head, route, &mut address) else {
+        return FastPath::Undecided;
+    };
+    if limit.own().spend(&key, cost).is_none() {
+        *kept = limit.own().attempt_slowly(&key, like.cost(cost));
+        if kept.is_none() {
+            return FastPath::Refused;
+        }
+    }
+    if pool::sampled() {
+        limit.stats.sample(&key, cost);
+    }
+    FastPath::Granted
+}
+
+/// What the limits of a route have granted so far.
+struct Taken {
+    /// The moment of each grant, for limits that are undone by moment and cost.
+    at: [Moment; MAX],
+    /// The index of the limit whose permit is in `kept`; [`MAX`] if none is.
+    kept: usize,
+}
+
+/// [`take`] for a route with several limits.
+#[inline(never)]
+fn take_all(
+    plan: &Plan,
+    route: &Route,
+    head: &Head<'_>,
+    like: Demand,
+    kept: &mut Option<Permit<'static>>,
+) -> FastPath {
+    if pool::is_sampled() {
+        return FastPath::Undecided;
+    }
+    let mut taken = Taken {
+        at: [Moment::ORIGIN; MAX],
+        kept: MAX,
+    };
+    for (index, (by, at)) in route.uses.iter().zip(&mut taken.at).enumerate() {
+        let (limit, cost) = (&plan.limits[by.limit], fixed(by));
+        let mut address = AddressText::default();
+        let Some(key) = key(limit, head, route, &mut address) else {
+            undo(plan, route, head, like, (index, &taken), kept);
+            return FastPath::Undecided;
+        };
+        let granted = match limit.own().spend(&key, cost) {
+            Some(moment) => {
+                *at = moment;
+                true
+            }
+            None if kept.is_some() => {
+                undo(plan, route, head, like, (index, &taken), kept);
+                return FastPath::Undecided;
+            }
+            None => {
+                *kept = limit.own().attempt_slowly(&key, like.cost(cost));
+                taken.kept = index;
+                kept.is_some()
+            }
+        };
+        if !granted {
+            undo(plan, route, head, like, (index, &taken), kept);
+            return FastPath::Refused;
+        }
+    }
+    pool::sampled();
+    FastPath::Granted
+}
+
+/// The key of a request for a limit with at most one key source. `None` if the request has no such key.
+#[inline]
+fn key<'a>(
+    limit: &'a Limit,
+    head: &Head<'a>,
+    route: &'a Route,
+    address: &'a mut AddressText,
+) -> Option<Cow<'a, str>> {
+    match &limit.key[..] {
+        [source] => source.read(head, &route.name, address),
+        _ => Some("".into()),
+    }
+}
+
+/// The cost of a limit on a route of the fast path, where all costs are fixed.
+#[inline]
+const fn fixed(by: &RouteUse) -> u64 {
+    match by.cost {
+        CostSpec::Fixed(cost) => cost,
+        _ => 1,
+    }
+}
+
+/// Undoes the grants of the first `first` limits. Their keys are read again.
+#[cold]
+fn undo(
+    plan: &Plan,
+    route: &Route,
+    head: &Head<'_>,
+    like: Demand,
+    (first, taken): (usize, &Taken),
+    kept: &mut Option<Permit<'static>>,
+) {
+    for (index, by) in route.uses.iter().take(first).enumerate().rev() {
+        let limit = &plan.limits[by.limit];
+        let permit = match index == taken.kept {
+            true => kept.take(),
+            false => {
+                let grant = Grant::of(like.cost(fixed(by)));
+                Some(Permit::spent(grant.taken(taken.at[index]).timed(true)))
+            }
+        };
+        let mut address = AddressText::default();
+        let key = key(limit, head, route, &mut address);
+        if let Some(permit) = permit {
+            limit.own().of(&key.unwrap_or_default()).undo(permit);
+        }
+    }
+}
+
+impl Limits {
+    /// Fast path for one ask of one rate: takes the cost and returns the standing of the key, without a [`Hold`](crate::Hold).
+    ///
+    /// Returns `None`, and takes nothing, if the limit is not a keyed rate in memory, is in shadow mode or has tiers, does not
+    /// grant at once, or if there are subscribers to events. [`decide`](Self::decide) then decides.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn take_now(&self, ask: Ask<'_>) -> Option<Standing> {
+        let plan = self.plan();
+        let limit = &plan.limits[plan.limit(ask.limit)?];
+        if plan.subscribers.any() {
+            return None;
+        }
+        let key = ask.key.unwrap_or_default();
+        let standing = limit.take_now(key, ask.cost)?;
+        if pool::sampled() {
+            limit.stats.sample(key, ask.cost);
+        }
+        Some(standing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plimsoll::{Clock, ManualClock};
+    use plimsoll_config::{Config, Format};
+
+    use super::*;
+
+    const FILE: &str = "limits:
+  user: { kind: token_bucket, burst: 50, refill: 20, every: 1s, key: client }
+  seen: { rate: 5/s, key: client, mode: shadow }
+  tiered: { rate: 5/s, key: client, tiers: { by: header:x-plan, pro: { rate: 9/s } } }
+  slots: { concurrency: 3, key: client }
+  all: 100/s
+";
+
+    fn limits(clock: &Clock) -> Limits {
+        let config = Config::from_str("limits.yaml", FILE, Format::Yaml);
+        Limits::new(&config.expect("a file"), clock).expect("limits")
+    }
+
+    #[test]
+    fn it_answers_what_a_decision_answers() {
+        let time = ManualClock::new();
+        let (one, two) = (limits(&time.clock()), limits(&time.clock()));
+        let mut short = 0;
+        for step in 0_u64..500 {
+            // The first of each tick may sweep.
+            if step % 10 == 0 {
+                time.advance(Duration::from_millis(step * 37 % 300));
+            }
+            let key = format!("{}", step % 3);
+            let ask = Ask::new("user").key(&key).cost(1 + step % 2);
+            let decide = |limits: &Limits| {
+                let decided = limits.decide(&[ask], Demand::ONE).now().expect("in memory");
+                let standing = decided.map(|hold| hold.answers().next().and_then(|it| it.standing));
+                standing.map_err(|refusal| refusal.retry_after())
+            };
+            let taken = one.take_now(ask);
+            short += u32::from(taken.is_some());
+            let taken = taken.map_or_else(|| decide(&one), |standing| Ok(Some(standing)));
+            assert_eq!(taken, decide(&two), "{step}");
+        }
+        assert!(short > 100, "{short}");
+        let top = one.top("user", 3, true).expect("a limit");
+        assert_eq!(top.used.len(), 3, "some were noted");
+    }
+
+    #[test]
+    fn what_needs_more_is_left_to_a_decision() {
+        let time = ManualClock::new();
+        let limits = limits(&time.clock());
+        let asked = |limit: &str| {
+            let ask = Ask::new(limit).key("anna");
+            limits.charge(&[ask.cost(0)]);
+            let _known = limits.try_decide(&[ask]);
+            limits.take_now(ask).is_some()
+        };
+        let is = ["user", "seen", "tiered", "slots", "all", "none"].map(asked);
+        assert_eq!(is, [true, false, false, false, false, false]);
+        let _events = limits.subscribe(10);
+        assert!(limits.take_now(Ask::new("user").key("anna")).is_none());
+    }
+}
