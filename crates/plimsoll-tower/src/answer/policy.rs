@@ -1,10 +1,12 @@
 //! The fields of one limit that is told of in all responses.
 
+use std::mem::replace;
 use std::slice;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::fields::{
@@ -25,11 +27,13 @@ pub(crate) struct Policy {
     /// How the value of `RateLimit` begins.
     begins: Bytes,
     limit: HeaderValue,
-    table: Table,
+    /// For responses without fields, and for those that have a content type alone.
+    alone: Table,
+    with_content_type: Table,
 }
 
 /// The fields in a table of their own. A table hashes each name that is inserted, byte by byte, which takes longer than all the
-/// rest; a copy of it does not. So where a response has few fields, these are moved into a copy of the table.
+/// rest; a copy of it does not. The order of the fields is that in which they would be inserted.
 #[derive(Clone, Debug)]
 struct Table {
     headers: HeaderMap,
@@ -41,6 +45,7 @@ struct Table {
 enum Value {
     /// The same in all responses.
     Same,
+    ContentType,
     RateLimit,
     Remaining,
     Reset,
@@ -68,17 +73,19 @@ impl Policy {
     fn of(fields: Fields, status: &LimitStatus<'_>) -> Self {
         let policy = rate_limit_policy(slice::from_ref(status));
         let limit = integer(status.standing.limit);
-        let mut names = Vec::new();
+        let mut names: Vec<(HeaderName, _, _)> = Vec::new();
         if fields.standard {
-            let policy = policy.clone().map(|policy| (&RATE_LIMIT_POLICY, policy));
-            names.extend(policy.map(|(name, policy)| (name, Value::Same, policy)));
-            names.push((&RATE_LIMIT, Value::RateLimit, EMPTY));
+            let policy = policy.clone();
+            names.extend(policy.map(|policy| (RATE_LIMIT_POLICY.clone(), Value::Same, policy)));
+            names.push((RATE_LIMIT.clone(), Value::RateLimit, EMPTY));
         }
         if fields.x {
-            names.push((&X_REMAINING, Value::Remaining, EMPTY));
-            names.push((&X_LIMIT, Value::Same, limit.clone()));
-            names.push((&X_RESET, Value::Reset, EMPTY));
+            names.push((X_REMAINING.clone(), Value::Remaining, EMPTY));
+            names.push((X_LIMIT.clone(), Value::Same, limit.clone()));
+            names.push((X_RESET.clone(), Value::Reset, EMPTY));
         }
+        let alone = Table::of(&names);
+        names.insert(0, (CONTENT_TYPE, Value::ContentType, EMPTY));
         Self {
             fields,
             name: status.name.to_owned(),
@@ -87,7 +94,8 @@ impl Policy {
             policy,
             begins: written(|out| out.string(status.name)),
             limit,
-            table: Table::of(&names),
+            alone,
+            with_content_type: Table::of(&names),
         }
     }
 
@@ -114,19 +122,16 @@ impl Policy {
         }
     }
 
-    /// Adds the fields as a copy of their table. `None` if that cannot be, or would gain nothing: then nothing is changed.
+    /// Adds the fields as a copy of their table. `None` if that cannot be: then nothing is changed.
     fn copy(&self, headers: &mut HeaderMap, status: &LimitStatus<'_>) -> Option<()> {
-        let is_rate_limit = |name: &HeaderName| {
-            let name = name.as_str();
-            name.strip_prefix("x-")
-                .unwrap_or(name)
-                .starts_with("ratelimit")
+        let mut own = headers.iter_mut();
+        let (table, mut content_type) = match (own.next(), own.next()) {
+            (None, _) => (&self.alone, None),
+            (Some((name, value)), None) if name == CONTENT_TYPE => {
+                (&self.with_content_type, Some(value))
+            }
+            _ => return None,
         };
-        let few = headers.keys_len() < self.table.values.len();
-        // What an inner layer has written may have to stay.
-        if !few || headers.keys().any(is_rate_limit) {
-            return None;
-        }
         let mut rate_limit = match self.fields.standard {
             true => Some(self.rate_limit(status)?),
             false => None,
@@ -135,10 +140,11 @@ impl Policy {
             true => Some(status.reset()?),
             false => None,
         };
-        let mut copy = self.table.headers.clone();
-        for (place, value) in copy.values_mut().zip(&self.table.values) {
+        let mut copy = table.headers.clone();
+        for (place, value) in copy.values_mut().zip(&table.values) {
             let value = match value {
                 Value::Same => continue,
+                Value::ContentType => content_type.take().map(|own| replace(own, EMPTY)),
                 Value::RateLimit => rate_limit.take(),
                 Value::Remaining => Some(integer(status.remaining())),
                 Value::Reset => reset.take().map(integer),
@@ -147,10 +153,7 @@ impl Policy {
                 *place = value;
             }
         }
-        let before = std::mem::replace(headers, copy);
-        if !before.is_empty() {
-            headers.extend(before);
-        }
+        *headers = copy;
         Some(())
     }
 
@@ -173,13 +176,13 @@ const ROOM: usize = 12;
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
 impl Table {
-    fn of(names: &[(&HeaderName, Value, HeaderValue)]) -> Self {
+    fn of(names: &[(HeaderName, Value, HeaderValue)]) -> Self {
         let mut headers = HeaderMap::with_capacity(ROOM);
         for (name, _, value) in names {
-            headers.insert(*name, value.clone());
+            headers.insert(name.clone(), value.clone());
         }
-        let value = |name| {
-            let of_name = names.iter().find(|(other, ..)| *other == name);
+        let value = |name: &HeaderName| {
+            let of_name = names.iter().find(|(other, ..)| other == name);
             of_name.map_or(Value::Same, |(_, value, _)| *value)
         };
         let values = headers.keys().map(value).collect();
