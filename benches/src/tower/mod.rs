@@ -1,5 +1,6 @@
 //! Layers before a service that does nothing, and before a server.
 
+mod by_hand;
 mod generic;
 mod serving;
 mod targets;

@@ -15,11 +15,13 @@ use plimsoll_tower::answer::Fields;
 use plimsoll_tower::keys::{Address, Peer as PeerKey};
 use plimsoll_tower::{ByKey, HttpLimitLayer, RequestLimit, SendFields};
 use rate_net::tower::{RateLimitLayer, RequestInfo};
+use tower::layer::layer_fn;
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::{GovernorConfig, GovernorConfigBuilder};
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 
+use super::by_hand;
 use super::serving::{Cost, Served, served};
 use crate::contender::Contender;
 use crate::contender::Role::{self, Floor, Ours, Peer};
@@ -41,6 +43,7 @@ pub(super) const GOVERNOR_GLOBAL_FIELDS: &str = "tower_governor, one key, 2 fiel
 pub(super) const GOVERNOR_FIELDS: &str = "tower_governor, by address, 2 fields";
 pub(super) const RATE_NET_3: &str = "rate-net RateLimitLayer, by address, 3 fields";
 pub(super) const RATE_NET_5: &str = "rate-net RateLimitLayer, by address, 5 fields";
+const FIELDS_BY_HAND: &str = "take, look and insert 5 fields, by address";
 
 /// More than comes in a trial, and never full again once the first has come.
 const PLENTY: u32 = 100_000_000;
@@ -172,6 +175,13 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
             RateLimitLayer::new(rate_net(), peer_of)
                 .with_headers_on_success(true)
                 .with_policy(NAME)
+        }),
+        around(Floor, FIELDS_BY_HAND, 5, || {
+            let keyed = Keyed::builder(bucket()).name(NAME).build();
+            layer_fn(move |service| by_hand::Fields {
+                service,
+                keyed: keyed.clone(),
+            })
         }),
     ]
 }

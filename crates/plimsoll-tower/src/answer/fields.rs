@@ -1,20 +1,15 @@
-use std::slice;
-use std::sync::OnceLock;
-use std::time::Duration;
-
-use bytes::Bytes;
 use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use plimsoll::Denied;
 
 use super::limit_status::{LimitStatus, Unit, seconds};
-use super::structured::{LARGEST, Line, Out, value, written};
+use super::structured::{LARGEST, Line, Out, value};
 
-static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-static X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-static X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(super) static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) static X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(super) static X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(super) static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Which header fields tell callers of their limits.
 ///
@@ -31,8 +26,8 @@ static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fields {
-    standard: bool,
-    x: bool,
+    pub(super) standard: bool,
+    pub(super) x: bool,
 }
 
 impl Fields {
@@ -77,75 +72,6 @@ impl Fields {
             write_x(headers, status, || integer(status.standing.limit));
         }
     }
-
-    /// Adds the fields of one limit, whose policy may have been written before.
-    pub(crate) fn write_one(
-        self,
-        headers: &mut HeaderMap,
-        status: &LimitStatus<'_>,
-        known: &OnceLock<Policy>,
-    ) {
-        let known = known.get_or_init(|| Policy::of(status));
-        if !known.is_of(status) {
-            // The limit of its limiter has changed since.
-            self.write(headers, slice::from_ref(status));
-            return;
-        }
-        if self.standard {
-            if let Some(policy) = &known.policy {
-                headers.append(&RATE_LIMIT_POLICY, policy.clone());
-            }
-            if let Some(limits) = known.rate_limit(status) {
-                headers.append(&RATE_LIMIT, limits);
-            }
-        }
-        if self.x {
-            write_x(headers, status, || known.limit.clone());
-        }
-    }
-}
-
-/// What the fields of a limit have in common in all responses.
-#[derive(Clone, Debug)]
-pub(crate) struct Policy {
-    name: String,
-    promise: (u64, Option<Duration>, bool),
-    unit: Unit,
-    policy: Option<HeaderValue>,
-    /// How the value of `RateLimit` begins.
-    begins: Bytes,
-    limit: HeaderValue,
-}
-
-impl Policy {
-    fn of(status: &LimitStatus<'_>) -> Self {
-        Self {
-            name: status.name.to_owned(),
-            promise: status.promise(),
-            unit: status.unit,
-            policy: rate_limit_policy(slice::from_ref(status)),
-            begins: written(|out| out.string(status.name)),
-            limit: integer(status.standing.limit),
-        }
-    }
-
-    fn is_of(&self, status: &LimitStatus<'_>) -> bool {
-        self.promise == status.promise()
-            && self.unit == status.unit
-            && status.partition.is_none()
-            && self.name == status.name
-    }
-
-    /// The value of `RateLimit` of this limit alone.
-    fn rate_limit(&self, status: &LimitStatus<'_>) -> Option<HeaderValue> {
-        let mut line = Line::default();
-        line.put(&self.begins);
-        left(&mut line, status);
-        match line.text() {
-            Some(text) => HeaderValue::from_bytes(text).ok(),
-            None => rate_limit(slice::from_ref(status)),
-        }
-    }
 }
 
 impl Default for Fields {
@@ -155,22 +81,22 @@ impl Default for Fields {
 }
 
 /// The value of `RateLimit-Policy`: what each limit promises. None without limits.
-fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+pub(super) fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     list(statuses, |out, status| {
         out.string(status.name);
-        out.parameter("q", status.standing.limit);
+        out.parameter(b";q=", status.standing.limit);
         if status.unit != Unit::Requests {
             out.put(b";qu=");
             out.string(status.unit.as_str());
         }
         if let Some(window) = status.window() {
-            out.parameter("w", window);
+            out.parameter(b";w=", window);
         }
     })
 }
 
 /// The value of `RateLimit`: how much is left of each limit, and when there is more. None without limits.
-fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+pub(super) fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     list(statuses, |out, status| {
         out.string(status.name);
         left(out, status);
@@ -178,10 +104,10 @@ fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
 }
 
 /// How much is left, and when there is more.
-fn left(out: &mut (impl Out + ?Sized), status: &LimitStatus<'_>) {
-    out.parameter("r", status.remaining());
+pub(super) fn left(out: &mut (impl Out + ?Sized), status: &LimitStatus<'_>) {
+    out.parameter(b";r=", status.remaining());
     if let Some(more_after) = status.more_after() {
-        out.parameter("t", more_after);
+        out.parameter(b";t=", more_after);
     }
 }
 
@@ -220,7 +146,11 @@ fn tightest<'n, 'a>(statuses: &'n [LimitStatus<'a>]) -> Option<&'n LimitStatus<'
     })
 }
 
-fn write_x(headers: &mut HeaderMap, status: &LimitStatus<'_>, limit: impl FnOnce() -> HeaderValue) {
+pub(super) fn write_x(
+    headers: &mut HeaderMap,
+    status: &LimitStatus<'_>,
+    limit: impl FnOnce() -> HeaderValue,
+) {
     let remaining = status.remaining();
     let told_before = match headers.entry(&X_REMAINING) {
         Entry::Vacant(place) => {
@@ -272,8 +202,43 @@ pub(crate) fn retry_after(headers: &mut HeaderMap, seconds: u64) {
 
 /// A number as the value of a field.
 pub(super) fn integer(number: u64) -> HeaderValue {
+    if let Some(digits) = small(number) {
+        return HeaderValue::from_static(digits);
+    }
     let mut buffer = itoa::Buffer::new();
     // Digits are always a value.
     HeaderValue::from_str(buffer.format(number.min(LARGEST)))
         .unwrap_or_else(|_| HeaderValue::from_static("0"))
 }
+
+/// The digits of a small number, which are there already: most limits, and most times to wait, need no allocation then.
+fn small(number: u64) -> Option<&'static str> {
+    let number = usize::try_from(number).ok().filter(|it| *it < SMALL)?;
+    let zeros = usize::from(number < 100) + usize::from(number < 10);
+    DIGITS.get(3 * number + zeros..3 * number + 3)
+}
+
+const SMALL: usize = 1000;
+
+/// `000001002…`
+static DIGITS: &str = {
+    const ALL: [u8; 3 * SMALL] = {
+        let mut all = [b'0'; 3 * SMALL];
+        let mut at = 0;
+        while at < all.len() {
+            let number = at / 3;
+            let digit = match at % 3 {
+                0 => number / 100,
+                1 => number / 10 % 10,
+                _ => number % 10,
+            };
+            all[at] = b"0123456789"[digit];
+            at += 1;
+        }
+        all
+    };
+    match std::str::from_utf8(&ALL) {
+        Ok(digits) => digits,
+        Err(_) => "",
+    }
+};

@@ -12,14 +12,15 @@ mod class;
 mod fields;
 mod grpc;
 mod limit_status;
+mod policy;
 mod problem;
 mod protobuf;
 mod structured;
 
 pub use class::Class;
-pub(crate) use fields::Policy;
 pub(crate) use fields::retry_after;
 pub use fields::{Fields, retry_seconds};
 pub use grpc::{grpc_refusal, is_grpc};
 pub use limit_status::{LimitStatus, Unit};
+pub(crate) use policy::Policy;
 pub use problem::{PROBLEM_JSON, problem};

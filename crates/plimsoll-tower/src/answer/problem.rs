@@ -40,13 +40,7 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 #[must_use]
 pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Bytes {
     written(|out| {
-        out.put(br#"{"type":"#);
-        out.string(class.problem_type());
-        out.put(br#","title":"#);
-        out.string(class.title());
-        out.put(br#","status":"#);
-        out.put(class.status().as_str().as_bytes());
-        out.put(br#","detail":"#);
+        out.put(begins(class).as_bytes());
         out.json_string(denied.phrase());
         out.put(br#","violated-policies":["#);
         out.string(denied.limiter().unwrap_or(LimitStatus::UNNAMED));
@@ -68,6 +62,38 @@ pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Byt
     })
 }
 
+/// How the problems of a class begin, up to the detail.
+const fn begins(class: Class) -> &'static str {
+    macro_rules! begins {
+        ($kind:literal, $title:literal, $status:literal) => {
+            concat!(
+                r#"{"type":""#,
+                $kind,
+                r#"","title":""#,
+                $title,
+                r#"","status":"#,
+                $status,
+                r#","detail":"#
+            )
+        };
+    }
+    match class {
+        Class::Quota => begins!(
+            "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "Quota exceeded",
+            "429"
+        ),
+        Class::TooLarge => begins!("about:blank", "Content Too Large", "413"),
+        Class::NoKey => begins!("about:blank", "Bad Request", "400"),
+        Class::Misconfigured => begins!("about:blank", "Internal Server Error", "500"),
+        Class::Capacity => begins!(
+            "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+            "Temporarily reduced capacity",
+            "503"
+        ),
+    }
+}
+
 /// A value as JSON writes it.
 fn member(out: &mut dyn Out, value: MetadataValue<'_>) {
     match value {
@@ -77,5 +103,28 @@ fn member(out: &mut dyn Out, value: MetadataValue<'_>) {
         MetadataValue::Time(span) => out.integer(seconds(span)),
         MetadataValue::Text(text) => out.json_string(text),
         other => out.json_string(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins;
+    use crate::answer::Class;
+
+    #[test]
+    fn problems_begin_with_the_type_the_title_and_the_status_of_their_class() {
+        for class in [
+            Class::Quota,
+            Class::TooLarge,
+            Class::NoKey,
+            Class::Misconfigured,
+            Class::Capacity,
+        ] {
+            let (kind, title) = (class.problem_type(), class.title());
+            let status = class.status().as_u16();
+            let written =
+                format!(r#"{{"type":"{kind}","title":"{title}","status":{status},"detail":"#);
+            assert_eq!(begins(class), written);
+        }
     }
 }

@@ -19,11 +19,9 @@ pub(super) trait Out {
         self.put(itoa::Buffer::new().format(number.min(LARGEST)).as_bytes());
     }
 
-    /// A parameter of an item.
-    fn parameter(&mut self, key: &str, number: u64) {
-        self.put(b";");
-        self.put(key.as_bytes());
-        self.put(b"=");
+    /// A parameter of an item, whose key is given as it is written: `;r=`.
+    fn parameter(&mut self, key: &[u8], number: u64) {
+        self.put(key);
         self.integer(number);
     }
 
@@ -46,12 +44,13 @@ pub(super) trait Out {
     /// A string of JSON, in which all of Unicode may stand.
     fn json_string(&mut self, text: &str) {
         self.put(b"\"");
-        let mut rest = text;
-        let is_odd = |c: char| c < ' ' || c == '"' || c == '\\';
-        while let Some(at) = rest.find(is_odd) {
+        // Bytes of other characters are none of these.
+        let is_odd = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
+        let mut rest = text.as_bytes();
+        while let Some(at) = rest.iter().position(is_odd) {
             let (run, odd) = rest.split_at(at);
-            self.put(run.as_bytes());
-            match odd.as_bytes()[0] {
+            self.put(run);
+            match odd[0] {
                 special @ (b'"' | b'\\') => self.put(&[b'\\', special]),
                 control => {
                     let (high, low) = (usize::from(control >> 4), usize::from(control & 15));
@@ -60,7 +59,7 @@ pub(super) trait Out {
             }
             rest = &odd[1..];
         }
-        self.put(rest.as_bytes());
+        self.put(rest);
         self.put(b"\"");
     }
 

@@ -177,7 +177,8 @@ impl Answering {
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
         if self.send_fields != SendFields::Never && denied.limit() > 0 {
-            self.fields.write(headers, &statuses);
+            let [status] = &statuses;
+            self.fields.write_one(headers, status, &self.policy);
         }
         if let Some(seconds) = seconds
             && self.retry_after

@@ -54,6 +54,15 @@ pin_project! {
 }
 
 impl<B, L: Limits> LimitBody<B, L> {
+    /// The body of a request that holds nothing any more.
+    #[inline(always)]
+    pub(super) const fn passed(body: B) -> Self {
+        Self {
+            body: Kind::Service { body },
+            lasting: None,
+        }
+    }
+
     /// The body of a refusal.
     pub(super) fn refusal(body: Bytes) -> Self {
         let body = (!body.is_empty()).then(|| Box::new(body));

@@ -42,6 +42,7 @@ pin_project! {
         Calling {
             #[pin]
             call: F,
+            // None if there is nothing left to do.
             permits: Option<RequestPermits<L>>,
         },
         Waiting {
@@ -85,6 +86,11 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             if let StageView::Calling { call, permits } = self.as_mut().project().stage.project() {
+                if permits.is_none() {
+                    return call
+                        .poll(cx)
+                        .map_ok(|response| response.map(LimitBody::passed));
+                }
                 let mut result = ready!(call.poll(cx));
                 let lasting = hold(&mut result, permits);
                 return Poll::Ready(result.map(|response| {
@@ -263,10 +269,7 @@ fn hold<R: Body, E, L: Limits>(
         *permits = None;
         return None;
     };
-    let Some(here) = permits else {
-        unreachable!("a future is not polled after it is done")
-    };
-    let ahead = here.answered(response)?;
+    let ahead = permits.as_mut()?.answered(response)?;
     let holding = permits.take()?;
     match ahead {
         Ahead::Body {

@@ -238,6 +238,12 @@ impl<L, W> RequestLimit<L, W> {
 }
 
 impl Options {
+    /// Whether a grant is the last that is heard of a request, unless something is to be returned.
+    #[inline]
+    pub(super) const fn are_final(&self) -> bool {
+        self.once.is_none() && !self.refunds_refused && matches!(self.settle, Settle::Never)
+    }
+
     #[inline(always)]
     pub(super) fn demand(&self, head: &Head<'_>) -> Demand {
         match self {

@@ -46,10 +46,21 @@ where
         }
         let take = match how {
             How::Take {
-                priority, alone, ..
+                priority,
+                alone,
+                told,
             } => {
                 let demand = self.options.demand(head).priority(priority);
-                Some(Take { demand, alone })
+                // Nobody undoes it, settles it or says how it stands then.
+                let is_final = alone
+                    && !told
+                    && self.options.are_final()
+                    && self.subject.metadata(&self.limiter).is_none();
+                Some(Take {
+                    demand,
+                    alone,
+                    is_final,
+                })
             }
             How::Prepare => None,
         };
@@ -135,7 +146,8 @@ where
         After {
             reads_usage: matches!(self.options.settle, Settle::ByUsage),
             outlasts_head: gives_back || settles,
-            settles,
+            // What a limit further in refuses is refunded when its response is there.
+            settles: settles || self.options.refunds_refused,
         }
     }
 }

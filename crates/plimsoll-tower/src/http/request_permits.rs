@@ -8,11 +8,11 @@ use http::{Extensions, HeaderMap, Request, Response};
 use http_body::Body;
 use plimsoll::{Denied, Outcome, Permit, Priority};
 
-use super::all::{WaitForAll, refused_together};
-use super::answering::{Refused, SendFields};
+use super::all::WaitForAll;
+use super::answering::Refused;
 use super::copy::copy;
 use super::grpc_web::Reader;
-use super::limits::{Admission, Ask, How, Limits, Note, Pending};
+use super::limits::{Admission, After, Limits, Note};
 use super::outcome::{Grpc, grpc_of, outcome_of};
 use super::settle::{Done, ResponseHead};
 use super::shared::Shared;
@@ -38,13 +38,11 @@ pub(super) struct RequestPermits<L: Limits> {
 }
 
 impl<L: Limits> RequestPermits<L> {
-    #[inline]
-    pub(super) fn new(shared: Arc<Shared<L>>, head: &Head<'_>) -> Self {
-        let from = shared.settings.priority.as_ref();
-        let priority = from.map_or(Priority::Normal, |from| from.priority(head));
+    #[inline(always)]
+    pub(super) fn new(shared: Arc<Shared<L>>, priority: Priority, held: L::Held) -> Self {
         Self {
             shared,
-            held: L::Held::default(),
+            held,
             usage: None,
             bytes: 0,
             priority,
@@ -60,44 +58,8 @@ impl<L: Limits> RequestPermits<L> {
     }
 
     /// Asks all limits in order, but those that have granted already.
-    ///
-    /// A request that is refused, or has to wait in a queue, holds nothing of the others. A store answers soon: meanwhile
-    /// the others are held, or two stores would be asked again for each other for ever.
-    #[inline(always)]
     pub(super) fn ask(&mut self, head: &Head<'_>) -> Admission {
-        let (limits, held, priority) = (&self.shared.limits, &mut self.held, self.priority);
-        let alone = L::COUNT == 1;
-        let told = self.shared.answering.send_fields == SendFields::Always;
-        let how = How::Take {
-            priority,
-            alone,
-            told,
-        };
-        for index in 0..L::COUNT {
-            let answer = match limits.ask(index, head, how, held) {
-                Ask::Pass => continue,
-                Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
-                Ask::Refused(denied) => {
-                    limits.undo(held);
-                    return match alone {
-                        true => Admission::Refused(index, denied),
-                        false => refused_together(limits, head, priority, held, (index, denied)),
-                    };
-                }
-                Ask::WaitAlone(acquire) => Admission::Wait(Pending::One(index, acquire)),
-                Ask::FindKey(finding) => Admission::Wait(Pending::Key(index, finding)),
-                Ask::Wait => {
-                    limits.undo(held);
-                    return WaitForAll::start(limits, head, priority, held);
-                }
-            };
-            limits.undo(held);
-            return answer;
-        }
-        if let Some(hook) = &self.shared.answering.on_admitted {
-            hook(head);
-        }
-        Admission::Admitted
+        self.shared.ask(head, self.priority, &mut self.held)
     }
 
     /// Polls a request that waits for all limits.
@@ -131,12 +93,17 @@ impl<L: Limits> RequestPermits<L> {
     }
 
     /// Readies the request for where it is handled.
-    #[inline(always)]
     pub(super) fn prepare<B>(&mut self, request: &mut Request<B>) {
-        let extensions = request.extensions_mut();
-        let after = self.shared.limits.prepare(&self.held, extensions);
+        let limits = &self.shared.limits;
+        let after = limits.prepare(&self.held, request.extensions_mut());
+        self.prepare_for(after, request);
+    }
+
+    /// Readies the request for what its limits have said is left to do.
+    #[inline]
+    pub(super) fn prepare_for<B>(&mut self, after: After, request: &mut Request<B>) {
         if after.reads_usage {
-            self.read_usage(extensions);
+            self.read_usage(request.extensions_mut());
         }
         (self.outlasts_head, self.settles) = (after.outlasts_head, after.settles);
         if after.outlasts_head {
@@ -187,7 +154,7 @@ impl<L: Limits> RequestPermits<L> {
             Some(classify) => Some(classify(head)),
             None => outcome_of(head),
         };
-        if answering.send_fields == SendFields::Always {
+        if self.shared.tells() {
             answering.tell(limits, &self.held, response.headers_mut());
         }
         if !self.outlasts_head {

@@ -66,14 +66,23 @@ where
     #[inline(always)]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let head = Head::of(&request);
-        let mut permits = RequestPermits::new(Arc::clone(&self.shared), &head);
-        let stage = match permits.ask(&head) {
+        let shared = &*self.shared;
+        let priority = shared.priority(&head);
+        let mut held = L::Held::default();
+        let stage = match shared.ask(&head, priority, &mut held) {
             Admission::Admitted => {
-                permits.prepare(&mut request);
-                Stage::Calling {
-                    call: self.inner.call(request),
-                    permits: Some(permits),
-                }
+                let after = shared.limits.prepare(&held, request.extensions_mut());
+                // Of most rates nothing is left to do: then the future has no share of the limits either, and holds nothing.
+                let permits = if shared.is_needed(after) {
+                    let shared = Arc::clone(&self.shared);
+                    let mut permits = RequestPermits::new(shared, priority, held);
+                    permits.prepare_for(after, &mut request);
+                    Some(permits)
+                } else {
+                    None
+                };
+                let call = self.inner.call(request);
+                Stage::Calling { call, permits }
             }
             Admission::Refused(index, denied) => Stage::Refused {
                 refusal: Some(Box::new(Refusal {
@@ -87,6 +96,7 @@ where
                 // A clone is not ready. What this one has reserved is given up, or the request might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
+                let permits = RequestPermits::new(Arc::clone(&self.shared), priority, held);
                 Stage::Waiting {
                     waiting: Some(Box::new(Waiting::new(pending, permits, (service, request)))),
                 }

@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
-use plimsoll::{Denied, Outcome};
+use plimsoll::{Denied, Outcome, Priority};
 
-use super::answering::Answering;
+use super::all::{WaitForAll, refused_together};
+use super::answering::{Answering, SendFields};
 use super::body::LimitBody;
-use super::limits::Limits;
+use super::limits::{Admission, After, Ask, How, Limits, Pending};
 use super::settle::ResponseHead;
 use crate::{Head, PriorityFrom};
 
@@ -31,6 +32,65 @@ pub(super) struct Settings {
 }
 
 impl<L: Limits> Shared<L> {
+    /// The priority of a request.
+    #[inline]
+    pub(super) fn priority(&self, head: &Head<'_>) -> Priority {
+        let from = self.settings.priority.as_ref();
+        from.map_or(Priority::Normal, |from| from.priority(head))
+    }
+
+    /// Whether responses to requests that were admitted say how their limits stand.
+    #[inline]
+    pub(super) fn tells(&self) -> bool {
+        self.answering.send_fields == SendFields::Always
+    }
+
+    /// Whether anything is left to do for a request that was admitted, apart from calling the service.
+    #[inline]
+    pub(super) fn is_needed(&self, after: After) -> bool {
+        after.outlasts_head || after.settles || after.reads_usage || self.tells()
+    }
+
+    /// Asks all limits in order, but those that have granted already.
+    ///
+    /// A request that is refused, or has to wait in a queue, holds nothing of the others. A store answers soon: meanwhile
+    /// the others are held, or two stores would be asked again for each other for ever.
+    #[inline(always)]
+    pub(super) fn ask(&self, head: &Head<'_>, priority: Priority, held: &mut L::Held) -> Admission {
+        let limits = &self.limits;
+        let alone = L::COUNT == 1;
+        let how = How::Take {
+            priority,
+            alone,
+            told: self.tells(),
+        };
+        for index in 0..L::COUNT {
+            let answer = match limits.ask(index, head, how, held) {
+                Ask::Pass => continue,
+                Ask::Store(acquire) => return Admission::Wait(Pending::One(index, acquire)),
+                Ask::Refused(denied) => {
+                    limits.undo(held);
+                    return match alone {
+                        true => Admission::Refused(index, denied),
+                        false => refused_together(limits, head, priority, held, (index, denied)),
+                    };
+                }
+                Ask::WaitAlone(acquire) => Admission::Wait(Pending::One(index, acquire)),
+                Ask::FindKey(finding) => Admission::Wait(Pending::Key(index, finding)),
+                Ask::Wait => {
+                    limits.undo(held);
+                    return WaitForAll::start(limits, head, priority, held);
+                }
+            };
+            limits.undo(held);
+            return answer;
+        }
+        if let Some(hook) = &self.answering.on_admitted {
+            hook(head);
+        }
+        Admission::Admitted
+    }
+
     pub(super) fn refuse<B>(
         &self,
         index: usize,

@@ -108,6 +108,9 @@ pub trait Subject<L>: Send + Sync + 'static {
 pub struct Take {
     pub(crate) demand: Demand,
     pub(crate) alone: bool,
+    /// Whether nobody needs to know what was granted, unless it is to be returned: then there is no permit of it, because
+    /// writing one and its key down takes as long as the decision.
+    pub(crate) is_final: bool,
 }
 
 impl Take {
@@ -158,6 +161,12 @@ impl<L: Limiter + 'static> Subject<L> for Everyone {
         let Some(take) = take else {
             return Ask::Pass;
         };
+        if take.is_final
+            && let Some(inside) = limiter.internals()
+            && inside.spend(take.demand.cost).is_some()
+        {
+            return Ask::Pass;
+        }
         if let Some(permit) = limiter.attempt_owned(take.demand) {
             held.permit = Some(permit);
             return Ask::Pass;
@@ -237,7 +246,11 @@ where
             held.key = Some(key.into_owned());
             return Ask::Pass;
         };
-        if let Some(permit) = limiter.attempt_owned(&key, take.demand) {
+        if take.is_final {
+            if limiter.spend(&key, take.demand.cost).is_some() {
+                return Ask::Pass;
+            }
+        } else if let Some(permit) = limiter.attempt_owned(&key, take.demand) {
             held.permit = Some(permit);
             held.key = Some(key.into_owned());
             return Ask::Pass;

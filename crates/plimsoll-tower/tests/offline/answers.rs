@@ -294,3 +294,16 @@ fn grpc_refusals_say_when_to_come_back_if_anybody_knows() {
     let headers = grpc_refusal(&denied(Reason::LockedOut, centuries));
     assert_eq!(headers["grpc-retry-pushback-ms"], i32::MAX.to_string());
 }
+
+#[test]
+fn numbers_have_as_many_digits_as_they_need() {
+    for number in [0, 1, 9, 10, 19, 99, 100, 105, 110, 999, 1000, 123_456] {
+        let mut headers = HeaderMap::new();
+        Fields::X.write(
+            &mut headers,
+            &[LimitStatus::new("api", Standing::new(number, number))],
+        );
+        assert_eq!(headers["x-ratelimit-remaining"], number.to_string());
+        assert_eq!(headers["x-ratelimit-limit"], number.to_string());
+    }
+}

@@ -1,0 +1,79 @@
+//! A layer by hand that tells callers what is left, in five fields.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{HeaderName, HeaderValue, Request, Response};
+use plimsoll::{Keyed, TokenBucket};
+use plimsoll_tower::keys::Address;
+use tower::Service;
+
+static POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+static LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+static REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+static RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+type Answer = Ready<Result<Response<Body>, Infallible>>;
+
+/// What nobody can do without who inserts five fields: to take, to look how the limit stands when the response is there, to write
+/// two numbers and a text, and to insert them beside two values that are always the same.
+#[derive(Clone)]
+pub(super) struct Fields<S> {
+    pub(super) service: S,
+    pub(super) keyed: Keyed<Address, TokenBucket>,
+}
+
+impl<S> Service<Request<Body>> for Fields<S>
+where
+    S: Service<Request<Body>, Error = Infallible, Future = Answer>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.map(|ConnectInfo(peer)| Address::from(peer.ip()));
+        let peer = peer.filter(|peer| self.keyed.try_acquire(peer, 1).is_ok());
+        let Ok(mut response) = self.service.call(request).into_inner();
+        if let Some(peer) = peer {
+            let standing = self.keyed.standing(&peer);
+            let remaining = standing.remaining.unwrap_or(0);
+            let reset = standing.reset.map_or(0, |reset| reset.as_secs() + 1);
+            let headers = response.headers_mut();
+            headers.reserve(5);
+            headers.insert(&POLICY, HeaderValue::from_static(r#""api";q=100000000"#));
+            headers.insert(&RATE_LIMIT, text(br#""api";r="#, remaining));
+            headers.insert(&LIMIT, HeaderValue::from_static("100000000"));
+            headers.insert(&REMAINING, text(b"", remaining));
+            headers.insert(&RESET, text(b"", reset));
+        }
+        ready(Ok(response))
+    }
+}
+
+/// A number after a text, in as many bytes as it takes.
+fn text(begins: &[u8], mut number: u64) -> HeaderValue {
+    let mut text = [0; 32];
+    let mut at = text.len();
+    loop {
+        at -= 1;
+        text[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let start = at - begins.len();
+    text[start..at].copy_from_slice(begins);
+    HeaderValue::from_bytes(&text[start..]).expect("printable text")
+}
