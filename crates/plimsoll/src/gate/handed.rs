@@ -1,0 +1,70 @@
+//! Answers that are read without the lock: which places in the queue a returned permit was handed to.
+//!
+//! A place that is handed a permit is free at once. Its former owner learns of it from a cell, one for each place, that is
+//! never moved: the cells are in chunks that are allocated when they are first written to, each twice as long as the one before.
+
+use std::sync::OnceLock;
+
+use crate::queue::Ticket;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The length of the first chunk. A model has few places, and pays for each.
+const FIRST: usize = if cfg!(loom) { 2 } else { 32 };
+/// With so many there is a cell for each place that a queue can number.
+const CHUNKS: usize = 32;
+
+type Chunk = OnceLock<Box<[AtomicU64]>>;
+
+/// For each place, the number of its owner since it was last handed a permit: whoever had it before was granted.
+#[derive(Default)]
+pub(super) struct Handed(OnceLock<Box<[Chunk; CHUNKS]>>);
+
+/// The chunk of a cell, and where it is in there.
+#[inline]
+fn position(index: usize) -> (usize, usize) {
+    let number = index + FIRST;
+    let chunk = number.ilog2() - FIRST.ilog2();
+    (chunk as usize, number - (FIRST << chunk))
+}
+
+impl Handed {
+    /// Whether this place was handed a permit, if its owner has not read another answer before.
+    ///
+    /// What the thread did that returned the permit happened before.
+    #[inline]
+    pub(super) fn has(&self, ticket: Ticket) -> bool {
+        let (chunk, at) = position(ticket.index());
+        let cell = || self.0.get()?.get(chunk)?.get()?.get(at);
+        cell().is_some_and(|cell| cell.load(Ordering::Acquire) > ticket.generation())
+    }
+
+    /// Tells the owner of this place, which is free from now on. Only with the lock held.
+    #[inline]
+    pub(super) fn tell(&self, ticket: Ticket) {
+        let (chunk, at) = position(ticket.index());
+        let chunks = self.0.get_or_init(Box::default);
+        let cells = chunks[chunk].get_or_init(|| {
+            let cells = 0..FIRST << chunk;
+            cells.map(|_| AtomicU64::new(0)).collect()
+        });
+        cells[at].store(ticket.generation() + 1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_has_a_cell_of_its_own() {
+        let mut expected = (0, 0);
+        for index in 0..10_000 {
+            assert_eq!(position(index), expected);
+            expected.1 += 1;
+            if expected.1 == FIRST << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(position(u32::MAX as usize).0 < CHUNKS);
+    }
+}
