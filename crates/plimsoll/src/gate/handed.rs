@@ -16,8 +16,20 @@ const CHUNKS: usize = 32;
 type Chunk = OnceLock<Box<[AtomicU64]>>;
 
 /// For each place, the number of its owner since it was last handed a permit: whoever had it before was granted.
-#[derive(Default)]
 pub(super) struct Handed(OnceLock<Box<[Chunk; CHUNKS]>>);
+
+impl Default for Handed {
+    fn default() -> Self {
+        let handed = Self(OnceLock::new());
+        if cfg!(loom) {
+            // The model checker does not know that who finds a chunk sees its cells: it knows its own primitives only. So there
+            // they are made before anybody looks for them.
+            handed.cells(0);
+            handed.cells(1);
+        }
+        handed
+    }
+}
 
 /// The chunk of a cell, and where it is in there.
 #[inline]
@@ -42,12 +54,17 @@ impl Handed {
     #[inline]
     pub(super) fn tell(&self, ticket: Ticket) {
         let (chunk, at) = position(ticket.index());
+        self.cells(chunk)[at].store(ticket.generation() + 1, Ordering::Release);
+    }
+
+    /// The cells of a chunk, which are made if there are none.
+    #[inline]
+    fn cells(&self, chunk: usize) -> &[AtomicU64] {
         let chunks = self.0.get_or_init(Box::default);
-        let cells = chunks[chunk].get_or_init(|| {
+        chunks[chunk].get_or_init(|| {
             let cells = 0..FIRST << chunk;
             cells.map(|_| AtomicU64::new(0)).collect()
-        });
-        cells[at].store(ticket.generation() + 1, Ordering::Release);
+        })
     }
 }
 
