@@ -1,7 +1,8 @@
 //! Answers that are read without the lock: which places in the queue a returned permit was handed to.
 //!
 //! A place that is handed a permit is free at once. Its former owner learns of it from a cell, one for each place, that is
-//! never moved: the cells are in chunks that are allocated when they are first written to, each twice as long as the one before.
+//! never moved: the cells are in chunks, each twice as long as the one before, which are allocated when the first of their
+//! places has an owner.
 
 use std::sync::OnceLock;
 
@@ -50,6 +51,14 @@ impl Handed {
         cell().is_some_and(|cell| cell.load(Ordering::Acquire) > ticket.generation())
     }
 
+    /// Makes the cell of a place that is new: where waiters come and go nothing is allocated.
+    #[inline]
+    pub(super) fn prepare(&self, ticket: Ticket) {
+        if ticket.generation() == 0 {
+            self.cells(position(ticket.index()).0);
+        }
+    }
+
     /// Tells the owner of this place, which is free from now on. Only with the lock held.
     #[inline]
     pub(super) fn tell(&self, ticket: Ticket) {
@@ -58,7 +67,6 @@ impl Handed {
     }
 
     /// The cells of a chunk, which are made if there are none.
-    #[inline]
     fn cells(&self, chunk: usize) -> &[AtomicU64] {
         let chunks = self.0.get_or_init(Box::default);
         chunks[chunk].get_or_init(|| {

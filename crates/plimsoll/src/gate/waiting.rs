@@ -42,6 +42,7 @@ impl<R: Rule> Queueing for Core<R> {
             && demand.cost > 0
             && let Some(ticket) = self.join(demand, &mut waker)
         {
+            self.handed.prepare(ticket);
             return Ok(Asked::Queued(ticket));
         }
         self.ask_inside(*demand, waker, patient)
@@ -150,8 +151,10 @@ impl<R: Rule> Core<R> {
             waiters.set_waker(ticket, &mut waker);
             Ok(Asked::Queued(ticket))
         });
-        if answer.is_err() {
-            self.tick_if_due(now);
+        match answer {
+            Ok(Asked::Queued(ticket)) if Self::HANDS_ON => self.handed.prepare(ticket),
+            Ok(_) => {}
+            Err(_) => self.tick_if_due(now),
         }
         answer
     }
