@@ -54,10 +54,8 @@ use crate::stamp::Stamp;
 pub struct Acquire<'a>(pub(crate) Stage<'a>);
 
 pub(crate) enum Stage<'a> {
-    /// A limiter with a queue of its own, which has not been asked yet.
-    Asking(Owner<'a>, Demand),
-    /// A place in that queue.
-    Queued(Place<'a>),
+    /// A limiter with a queue of its own.
+    Queueing(Place<'a>),
     /// A limiter that answers at once or with a future, which has not been asked yet.
     Start(&'a dyn Start<'a>, Demand),
     Answered(Result<Permit<'a>, Denied>),
@@ -70,6 +68,17 @@ pub(crate) type BoxAcquire<'a> =
     Pin<Box<dyn Future<Output = Result<Permit<'a>, Denied>> + Send + 'a>>;
 
 impl<'a> Acquire<'a> {
+    /// A demand for a limiter with a queue of its own, which has not been asked yet.
+    #[inline]
+    pub(crate) fn of(owner: Owner<'a>, demand: Demand) -> Self {
+        Self(Stage::Queueing(Place {
+            owner: Some(owner),
+            ticket: None,
+            demand,
+            reserved: false,
+        }))
+    }
+
     /// A future that is ready, for limiters without a queue.
     ///
     /// It allocates nothing. The answer is given at the first poll; a future that is dropped before returns its permit.
@@ -105,44 +114,8 @@ impl<'a> Future for Acquire<'a> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stage = &mut self.0;
         match stage {
-            Stage::Asking(owner, demand) => match owner.get().ask(demand, cx.waker()) {
-                Ok(Asked::Granted(taken, timed)) => {
-                    let grant = Grant {
-                        timed,
-                        ..taken.grant(*demand)
-                    };
-                    let permit = owner.clone().permit(grant, taken.era);
-                    *stage = Stage::Done;
-                    return Poll::Ready(Ok(permit));
-                }
-                Ok(Asked::Queued(ticket)) => {
-                    *stage = Stage::Queued(Place {
-                        owner: owner.clone(),
-                        ticket,
-                        demand: *demand,
-                        reserved: false,
-                        settled: false,
-                    });
-                    return Poll::Pending;
-                }
-                Err(denied) => {
-                    *stage = Stage::Done;
-                    return Poll::Ready(Err(denied));
-                }
-            },
-            Stage::Queued(place) => {
-                return match place.poll(cx.waker()) {
-                    Poll::Ready(Ok(permit)) => {
-                        *stage = Stage::Done;
-                        Poll::Ready(Ok(permit))
-                    }
-                    Poll::Ready(Err(denied)) => {
-                        *stage = Stage::Done;
-                        Poll::Ready(Err(denied))
-                    }
-                    Poll::Pending => Poll::Pending,
-                };
-            }
+            // The stage stays: to change it would be to drop and to write what is not used again.
+            Stage::Queueing(place) => return place.poll(cx.waker()),
             Stage::Start(limiter, demand) => match limiter.start(*demand) {
                 Ok(permit) => {
                     *stage = Stage::Done;
@@ -168,8 +141,9 @@ impl<'a> Future for Acquire<'a> {
 impl fmt::Debug for Acquire<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Stage::Asking(..) => "Acquire(asking)",
-            Stage::Queued(_) => "Acquire(queued)",
+            Stage::Queueing(Place { owner: None, .. }) => "Acquire(done)",
+            Stage::Queueing(Place { ticket: None, .. }) => "Acquire(asking)",
+            Stage::Queueing(_) => "Acquire(queued)",
             Stage::Start(..) | Stage::Other(_) | Stage::Answered(_) => "Acquire",
             Stage::Done => "Acquire(done)",
         })
@@ -189,7 +163,7 @@ pub(crate) trait Queueing: Shareable {
     /// What has become of a place in the queue.
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>>;
     /// Leaves a place in the queue.
-    fn leave(&self, ticket: Ticket, cost: u64, reserved: bool);
+    fn leave(&self, ticket: Ticket, demand: Demand, reserved: bool);
     /// Returns what was taken ahead of time.
     fn cancel(&self, booking: u64, priority: Priority, how: Cancel);
     /// Settles what was taken ahead of time when its time has come.
@@ -240,38 +214,69 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// A place in the queue of a limiter. Dropping it leaves the queue.
+/// What a limiter is asked for, and then a place in its queue. Dropping it leaves the queue.
 pub(crate) struct Place<'a> {
-    pub(crate) owner: Owner<'a>,
-    pub(crate) ticket: Ticket,
-    pub(crate) demand: Demand,
+    /// None when the answer has been read: then the place has another owner by now.
+    owner: Option<Owner<'a>>,
+    /// None before the limiter has been asked.
+    ticket: Option<Ticket>,
+    demand: Demand,
     pub(crate) reserved: bool,
-    /// Whether the answer has been read: then the place has another owner by now.
-    pub(crate) settled: bool,
 }
 
 impl<'a> Place<'a> {
+    /// The place of a reservation.
+    pub(crate) fn reserved(owner: Owner<'a>, ticket: Ticket, demand: Demand) -> Self {
+        Self {
+            owner: Some(owner),
+            ticket: Some(ticket),
+            demand,
+            reserved: true,
+        }
+    }
+
     #[inline]
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Permit<'a>, Denied>> {
-        let taken = match self.owner.get().poll(self.ticket, waker) {
-            Poll::Ready(Ok(taken)) => taken,
-            Poll::Ready(Err(denied)) => {
-                self.settled = true;
-                return Poll::Ready(Err(denied));
-            }
-            Poll::Pending => return Poll::Pending,
+        let Some(owner) = &self.owner else {
+            // A future must not be polled after it is done; nothing is lost by a refusal.
+            return Poll::Ready(Err(Denied::new(Reason::Closed)));
         };
-        self.settled = true;
-        let grant = taken.grant(self.demand);
-        Poll::Ready(Ok(self.owner.clone().permit(grant, taken.era)))
+        let (grant, era) = match self.ticket {
+            Some(ticket) => match owner.get().poll(ticket, waker) {
+                Poll::Ready(Ok(taken)) => (taken.grant(self.demand), taken.era),
+                Poll::Ready(Err(denied)) => {
+                    self.owner = None;
+                    return Poll::Ready(Err(denied));
+                }
+                Poll::Pending => return Poll::Pending,
+            },
+            None => match owner.get().ask(&self.demand, waker) {
+                Ok(Asked::Granted(taken, timed)) => {
+                    let grant = taken.grant(self.demand);
+                    (Grant { timed, ..grant }, taken.era)
+                }
+                Ok(Asked::Queued(ticket)) => {
+                    self.ticket = Some(ticket);
+                    return Poll::Pending;
+                }
+                Err(denied) => {
+                    self.owner = None;
+                    return Poll::Ready(Err(denied));
+                }
+            },
+        };
+        match self.owner.take() {
+            Some(owner) => Poll::Ready(Ok(owner.permit(grant, era))),
+            None => Poll::Ready(Err(Denied::new(Reason::Closed))),
+        }
     }
 }
 
 impl Drop for Place<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.settled {
-            let owner = self.owner.get();
-            owner.leave(self.ticket, self.demand.cost, self.reserved);
+        if let (Some(owner), Some(ticket)) = (&self.owner, self.ticket) {
+            owner.get().leave(ticket, self.demand, self.reserved);
         }
     }
 }

@@ -172,19 +172,6 @@ impl<R: Rule> Turn<'_, R> {
         });
     }
 
-    /// Emits that a permit that was granted to a waiter was returned unread.
-    pub(super) fn emit_unread(&mut self, ticket: Ticket, taken: Moment) {
-        if let Some((priority, _)) = self.inside.waiters.joined(ticket) {
-            let grant = Grant {
-                cost: 0,
-                taken,
-                priority,
-                timed: true,
-            };
-            self.emit_processed(grant, Outcome::Ignore);
-        }
-    }
-
     /// Emits that a waiter has left the queue: by itself if it was still waiting.
     #[inline]
     pub(super) fn emit_left(&mut self, ticket: Ticket, status: Status) {

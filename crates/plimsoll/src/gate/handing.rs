@@ -11,115 +11,118 @@ use super::asking::peek;
 use super::locked::Inside;
 use super::looking::counts_excess;
 use super::word::Core;
-use crate::demand::Patience;
-use crate::queue::{Age, Order, Queue, Status, Ticket};
-use crate::stamp::Stamp;
+use crate::queue::{Order, Ticket};
 use crate::sync::lock;
 use crate::unwind::quietly;
 use crate::wakeups::BATCH;
 use crate::{Demand, Moment, Packed, Rule};
 
 impl<R: Rule> Inside<R> {
-    /// The queue, if its waiters are served one after the other by returned permits, and by nothing else.
-    fn plain_queue(&self) -> Option<Queue> {
-        let queue = self.queue?;
-        let plain = queue.order == Order::Fifo
+    /// Whether waiters are served one after the other by returned permits, and by nothing else.
+    pub(super) fn is_plain(&self) -> bool {
+        self.state.is_some()
+            && self
+                .queue
+                .is_some_and(|queue| queue.order == Order::Fifo && queue.timeout.is_none())
             && !(self.closed || self.paused || self.due.is_known())
             && self.changed.is_none()
             && self.listeners.is_empty()
-            && self.waiters.is_plain();
-        plain.then_some(queue)
+            && self.waiters.is_plain()
     }
 }
 
 impl<R: Rule> Core<R> {
     /// Whether permits are handed on: they are returned, and when that is does not matter.
-    const HANDS_ON: bool = R::RETURNS_PERMITS && R::Fast::TIMELESS;
+    pub(super) const HANDS_ON: bool = R::RETURNS_PERMITS && R::Fast::TIMELESS;
 
-    /// Joins the queue behind others, with the waker. `None` if that takes more than that.
-    #[inline]
-    pub(super) fn join(
-        &self,
-        now: Moment,
-        demand: Demand,
-        waker: &mut Option<Waker>,
-    ) -> Option<Ticket> {
-        if !Self::HANDS_ON || demand.cost == 0 || demand.patience != Patience::Unlimited {
-            return None;
-        }
+    /// Joins the queue behind others, with the waker. `None` if that takes more than that, or the demand may be granted.
+    #[inline(always)]
+    pub(super) fn join(&self, demand: &Demand, waker: &mut Option<Waker>) -> Option<Ticket> {
+        let now = self.clock.now();
         let mut inside = lock(&self.inside);
         let inside = &mut *inside;
-        let queue = inside
-            .plain_queue()
-            .filter(|queue| queue.timeout.is_none())?;
+        if !inside.plain {
+            return None;
+        }
+        let (queue, state) = (inside.queue.as_ref()?, inside.state.as_ref()?);
         let class = demand.priority.class();
-        let state = inside.state.as_ref()?;
-        if demand.cost > self.rule.limit() || !inside.waiters.any_at_least(class) {
+        let limit = self.rule.limit();
+        if demand.cost > limit || !inside.waiters.any_at_least(class) {
             return None;
         }
         let now = inside.latest.max(now);
         let mut bound = u128::from(queue.bound);
         let mut wanted = inside.waiters.weight() + u128::from(demand.weight());
         if counts_excess(queue.counts, &self.rule) {
-            bound += u128::from(self.rule.limit());
+            bound += u128::from(limit);
             wanted += u128::from(self.rule.in_use(state, now));
         }
         if wanted > bound {
             return None;
         }
         inside.latest = now;
-        let place = (class, Order::Fifo);
-        let waiters = &mut inside.waiters;
-        let ticket = waiters.push(place, demand.cost, now, Moment::NEVER, Age::NONE);
-        waiters.set_waker(ticket, waker);
         inside.forecast.forget();
-        Some(ticket)
+        let waiters = &mut inside.waiters;
+        Some(waiters.push_last(class, demand.cost, now, waker))
     }
 
     /// Returns what was taken then to the head of the queue. False if that takes more than that: then nothing has
     /// happened.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hand_on(&self, taken: Moment, cost: u64) -> bool {
-        if !Self::HANDS_ON {
-            return false;
-        }
         let mut inside = lock(&self.inside);
-        let Some((waker, more)) = inside.hand_on(&self.rule, taken, cost) else {
+        let Some(Handed { to, more }) = self.hand_on_inside(&mut inside, taken, cost) else {
             return false;
         };
-        let now = inside.latest;
         drop(inside);
-        if let Some(waker) = waker {
+        if let Some(waker) = to {
             quietly(|| waker.wake());
         }
         if more {
-            self.enter(now, |turn| turn.serve(BATCH));
+            self.serve_more();
         }
         true
     }
-}
 
-impl<R: Rule> Inside<R> {
-    /// Whom to wake, and whether the next waiter is to be served too.
-    fn hand_on(&mut self, rule: &R, taken: Moment, cost: u64) -> Option<(Option<Waker>, bool)> {
-        let _plain = self.plain_queue()?;
-        let (ticket, head) = self.waiters.head(Order::Fifo)?;
-        // When nobody waits any more, the state goes back into the word.
-        let (_, next) = self.waiters.after(ticket, Order::Fifo)?;
-        let state = self.state.as_mut()?;
-        if head > rule.limit() {
+    #[inline(never)]
+    fn serve_more(&self) {
+        self.enter(Moment::ORIGIN, |turn| turn.serve(BATCH));
+    }
+
+    #[inline(always)]
+    fn hand_on_inside(&self, inside: &mut Inside<R>, taken: Moment, cost: u64) -> Option<Handed> {
+        if !inside.plain {
             return None;
         }
-        let now = self.latest;
-        self.forecast.forget();
+        // When nobody waits any more, the state goes back into the word.
+        let front = inside.waiters.front()?;
+        let state = inside.state.as_mut()?;
+        let (rule, now) = (&self.rule, inside.latest);
+        let limit = rule.limit();
+        if front.cost > limit {
+            return None;
+        }
+        inside.forecast.forget();
         rule.refund(state, now, taken, cost);
-        if rule.take(state, now, head).is_err() {
-            return Some((None, false));
+        if rule.take(state, now, front.cost).is_err() {
+            return Some(Handed {
+                to: None,
+                more: false,
+            });
         }
         // Asked before the head is granted: a rule may panic. What will never fit is refused when it comes to the head.
-        let more = next > rule.limit() || peek(rule, state, now, next).is_ok();
-        self.counts.granted += 1;
-        let granted = Status::Granted(Stamp::UNDATED);
-        Some((self.waiters.settle(ticket, granted), more))
+        let more = front.next > limit || peek(rule, state, now, front.next).is_ok();
+        inside.counts.granted += 1;
+        let (ticket, to) = inside.waiters.hand_over(front);
+        self.handed.tell(ticket);
+        Some(Handed { to, more })
     }
+}
+
+/// What a returned permit came to.
+struct Handed {
+    /// Whom to wake.
+    to: Option<Waker>,
+    /// Whether the next waiter is to be served too.
+    more: bool,
 }

@@ -39,6 +39,9 @@ pub(super) struct Inside<R: Rule> {
     pub(super) forecast: Forecast<R::State>,
     /// When the head of the queue is served if nothing else happens.
     pub(super) due: Moment,
+    /// Whether permits that are returned are [handed on](Core::hand_on), as the last turn left the queue. Between two turns
+    /// waiters only join or are handed what is returned, which changes nothing about that.
+    pub(super) plain: bool,
     pub(super) alarm: Alarm,
     pub(super) counts: Counted,
     /// The subscribers. While there are any, the state stays here.
@@ -62,6 +65,7 @@ impl<R: Rule> Inside<R> {
             bookings: Bookings::default(),
             forecast: Forecast::nothing(),
             due: Moment::NEVER,
+            plain: false,
             alarm: Alarm::new(),
             counts: Counted::default(),
             listeners: Vec::new(),
@@ -179,6 +183,7 @@ impl<R: Rule> Core<R> {
     ) -> Result<T, Payload> {
         let mut inside = lock(&self.inside);
         let inside = &mut *inside;
+        inside.plain = false;
         inside.latest = inside.latest.max(now);
         let now = inside.latest;
         let mut state = match inside.state.take() {
@@ -226,6 +231,7 @@ impl<R: Rule> Core<R> {
             }
             Ok((output, None)) => {
                 inside.state = Some(state);
+                inside.plain = Self::HANDS_ON && inside.is_plain();
                 Ok(output)
             }
             Err(panic) => {

@@ -5,6 +5,7 @@ mod builder;
 mod changing;
 mod events;
 mod forecast;
+mod handed;
 mod handing;
 mod joint;
 mod keeping;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use self::locked::Inside;
 use self::resets::Resets;
 use self::word::{ByWord, Core, Open};
-use crate::acquire::{Acquire, Owner, Stage};
+use crate::acquire::{Acquire, Owner};
 use crate::name::Name;
 use crate::reservation::Reservation;
 use crate::stamp::Stamp;
@@ -39,7 +40,6 @@ use crate::{
 };
 
 pub(crate) use asking::take;
-
 pub use builder::GateBuilder;
 pub(crate) use locked::Counted;
 pub(crate) use weak::WeakGate;
@@ -241,7 +241,7 @@ impl<R: Rule> Gate<R> {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
-        Acquire(Stage::Asking(Owner::Borrowed(&*self.core), demand.into()))
+        Acquire::of(Owner::Borrowed(&*self.core), demand.into())
     }
 
     /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the gate.
@@ -259,7 +259,7 @@ impl<R: Rule> Gate<R> {
     /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
     /// ```
     pub fn acquire_owned(&self, demand: impl Into<Demand>) -> Acquire<'static> {
-        Acquire(Stage::Asking(self.shared(), demand.into()))
+        Acquire::of(self.shared(), demand.into())
     }
 
     /// [`acquire`](Self::acquire) that blocks the thread while it waits. For threads outside of async runtimes.

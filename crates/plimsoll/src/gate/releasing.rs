@@ -29,6 +29,9 @@ impl<R: Rule> Source for Core<R> {
         let limit = if learns { self.rule.limit() } else { 0 };
         // Released to the thread that takes next: what was done under the permit happened before.
         let word = self.word.fetch_add(cost & RETURNED, Ordering::AcqRel);
+        if word & PARKED != 0 {
+            return self.give_back_parked(cost, taken, how, outcome);
+        }
         let (priority, timed) = how;
         let grant = Grant {
             cost,
@@ -36,9 +39,7 @@ impl<R: Rule> Source for Core<R> {
             priority,
             timed,
         };
-        if word & PARKED != 0 {
-            self.give_back_locked(grant, outcome, word);
-        } else if learns && teaches(grant, outcome) {
+        if learns && teaches(grant, outcome) {
             self.learn_by_word(Ended::new(grant, outcome), word, limit);
         }
     }
@@ -85,13 +86,35 @@ impl<R: Rule> Core<R> {
         });
     }
 
-    /// Repeats behind the lock an addition that hit a parked `word`.
-    #[cold]
-    fn give_back_locked(&self, grant: Grant, outcome: Outcome, word: u64) {
-        let learns = self.rule.learning().is_some() && teaches(grant, outcome);
-        if !learns && word <= MARK + STRAY && self.hand_on(grant.taken, grant.cost) {
+    /// Repeats behind the lock an addition that hit a parked word. Called with what fits registers, as the last thing: the fast
+    /// path then stores and saves nothing.
+    #[inline(never)]
+    fn give_back_parked(
+        &self,
+        cost: u64,
+        taken: Moment,
+        (priority, timed): (Priority, bool),
+        outcome: Outcome,
+    ) {
+        // It has only grown since.
+        let strayed = self.word.load(Ordering::Relaxed) > MARK + STRAY;
+        let plain = Self::HANDS_ON && !strayed && self.rule.learning().is_none();
+        if plain && self.hand_on(taken, cost) {
             return;
         }
+        let grant = Grant {
+            cost,
+            taken,
+            priority,
+            timed,
+        };
+        self.give_back_locked(grant, outcome, strayed);
+    }
+
+    /// The same in a turn.
+    #[inline(never)]
+    fn give_back_locked(&self, grant: Grant, outcome: Outcome, strayed: bool) {
+        let learns = self.rule.learning().is_some() && teaches(grant, outcome);
         // Before the lock: waiting for it is not part of the work.
         let now = self.clock.now();
         let load = self.enter(now, |turn| {
@@ -101,7 +124,7 @@ impl<R: Rule> Core<R> {
             turn.inside.forecast.forget();
             turn.emit_processed(grant, outcome);
             turn.serve(BATCH);
-            if word > MARK + STRAY {
+            if strayed {
                 self.word.swap(MARK, Ordering::AcqRel);
             }
             load

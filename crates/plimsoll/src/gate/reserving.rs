@@ -100,13 +100,7 @@ impl<R: Rule> Core<R> {
             turn.inside.waiters.free(ticket);
             return Ok(taken(owner, at));
         }
-        let place = Place {
-            owner,
-            ticket,
-            demand,
-            reserved: true,
-            settled: false,
-        };
+        let place = Place::reserved(owner, ticket, demand);
         Ok((Hold::Queued(place), ready_at))
     }
 }

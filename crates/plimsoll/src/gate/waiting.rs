@@ -15,11 +15,10 @@ use crate::queue::{Age, Evicted, Order, Since, Status, Ticket};
 use crate::stamp::Stamp;
 use crate::sync::{Ordering, lock};
 use crate::wakeups::BATCH;
-use crate::{Demand, Denied, Moment, Packed, Priority, Reason, Refusal, Rule};
+use crate::{Demand, Denied, Grant, Moment, Outcome, Packed, Priority, Reason, Refusal, Rule};
 
 impl<R: Rule> Queueing for Core<R> {
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied> {
-        let demand = *demand;
         let now = if R::Fast::TIMELESS {
             Some(Moment::ORIGIN)
         } else {
@@ -33,66 +32,31 @@ impl<R: Rule> Queueing for Core<R> {
             let era = Era::default();
             return Ok(Asked::Granted(Stamp { at, era }, !R::Fast::TIMELESS));
         }
-        // A wait for a refill needs the precise time. A wait for returned permits does not.
-        let patient = R::RETURNS_PERMITS && self.patient.load(Ordering::Relaxed);
-        let now = if patient && demand.patience == Patience::Unlimited {
-            self.clock.now()
-        } else {
-            self.clock.precise_now()
-        };
+        let patient = R::RETURNS_PERMITS
+            && demand.patience == Patience::Unlimited
+            && self.patient.load(Ordering::Relaxed);
         // Cloned and dropped outside of the lock: either may run anything.
         let mut waker = Some(waker.clone());
-        if patient && let Some(ticket) = self.join(now, demand, &mut waker) {
+        if Self::HANDS_ON
+            && patient
+            && demand.cost > 0
+            && let Some(ticket) = self.join(demand, &mut waker)
+        {
+            self.handed.prepare(ticket);
             return Ok(Asked::Queued(ticket));
         }
-        let answer = self.enter(now, |turn| {
-            let refusal = match turn.take(demand) {
-                Ok(()) => return Ok(Asked::Granted(turn.stamp(), true)),
-                Err(refusal) => refusal,
-            };
-            let joined = if is_for_want_of_room(refusal.reason) && !demand.is_at_once() {
-                turn.enqueue(demand, refusal, Since::of(demand, turn.now))
-            } else {
-                Err(refusal)
-            };
-            let ticket = joined.map_err(|refusal| self.refused(turn, demand, refusal))?;
-            let waiters = &mut turn.inside.waiters;
-            if let Some(Status::Granted(taken)) = waiters.status(ticket) {
-                waiters.free(ticket);
-                return Ok(Asked::Granted(taken, true));
-            }
-            waiters.set_waker(ticket, &mut waker);
-            Ok(Asked::Queued(ticket))
-        });
-        if answer.is_err() {
-            self.tick_if_due(now);
-        }
-        answer
+        self.ask_inside(*demand, waker, patient)
     }
 
+    #[inline]
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>> {
-        let mut inside = lock(&self.inside);
-        let (status, former) = inside.waiters.poll(ticket, waker);
-        let status = status.unwrap_or(Status::Refused(Reason::Closed));
-        if status != Status::Waiting {
-            inside.waiters.free(ticket);
+        if Self::HANDS_ON && self.handed.has(ticket) {
+            return Poll::Ready(Ok(Stamp::UNDATED));
         }
-        let rings = inside.alarm.at.is_known();
-        drop(inside);
-        drop(former);
-        match status {
-            Status::Waiting => {
-                if rings {
-                    self.clock.attend();
-                }
-                Poll::Pending
-            }
-            Status::Granted(taken) => Poll::Ready(Ok(taken)),
-            Status::Refused(reason) => Poll::Ready(Err(self.lost(reason))),
-        }
+        self.poll_inside(ticket, waker)
     }
 
-    fn leave(&self, ticket: Ticket, cost: u64, reserved: bool) {
+    fn leave(&self, ticket: Ticket, demand: Demand, reserved: bool) {
         let now = self.clock.precise_now();
         // Its own waker is dropped when the lock is free, and not woken: its task waits no more.
         let _waker = self.enter(now, |turn| {
@@ -110,12 +74,15 @@ impl<R: Rule> Queueing for Core<R> {
                 Some(Status::Granted(taken))
                     if reserved && !R::RETURNS_PERMITS && turn.now > taken.at => {}
                 Some(Status::Granted(taken)) => {
-                    turn.put_back(taken, cost);
-                    turn.emit_unread(ticket, taken.at);
-                    turn.inside.counts.undone += 1;
-                    turn.inside.counts.cancelled += 1;
+                    turn.put_back_unread(taken, demand);
                 }
                 Some(Status::Refused(_)) => {}
+                // Its place was free when it was handed a permit.
+                None if Self::HANDS_ON => {
+                    turn.put_back_unread(Stamp::UNDATED, demand);
+                    turn.serve(BATCH);
+                    return None;
+                }
                 None => return None,
             }
             turn.inside.waiters.free(ticket);
@@ -149,7 +116,86 @@ impl<R: Rule> Queueing for Core<R> {
     }
 }
 
+impl<R: Rule> Core<R> {
+    /// Takes behind the lock or joins the queue. `patient` says that the demand waits for as long as it takes for permits that
+    /// are returned.
+    #[inline(never)]
+    fn ask_inside(
+        &self,
+        demand: Demand,
+        mut waker: Option<Waker>,
+        patient: bool,
+    ) -> Result<Asked, Denied> {
+        // A wait for a refill needs the precise time. A wait for returned permits does not.
+        let now = if patient {
+            self.clock.now()
+        } else {
+            self.clock.precise_now()
+        };
+        let answer = self.enter(now, |turn| {
+            let refusal = match turn.take(demand) {
+                Ok(()) => return Ok(Asked::Granted(turn.stamp(), true)),
+                Err(refusal) => refusal,
+            };
+            let joined = if is_for_want_of_room(refusal.reason) && !demand.is_at_once() {
+                turn.enqueue(demand, refusal, Since::of(demand, turn.now))
+            } else {
+                Err(refusal)
+            };
+            let ticket = joined.map_err(|refusal| self.refused(turn, demand, refusal))?;
+            let waiters = &mut turn.inside.waiters;
+            if let Some(Status::Granted(taken)) = waiters.status(ticket) {
+                waiters.free(ticket);
+                return Ok(Asked::Granted(taken, true));
+            }
+            waiters.set_waker(ticket, &mut waker);
+            Ok(Asked::Queued(ticket))
+        });
+        match answer {
+            Ok(Asked::Queued(ticket)) if Self::HANDS_ON => self.handed.prepare(ticket),
+            Ok(_) => {}
+            Err(_) => self.tick_if_due(now),
+        }
+        answer
+    }
+
+    #[inline(never)]
+    fn poll_inside(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>> {
+        let mut inside = lock(&self.inside);
+        let (status, former) = inside.waiters.poll(ticket, waker);
+        match status {
+            None | Some(Status::Waiting) => {}
+            Some(_) => inside.waiters.free(ticket),
+        }
+        let rings = inside.alarm.at.is_known();
+        drop(inside);
+        drop(former);
+        match status {
+            Some(Status::Waiting) => {
+                if rings {
+                    self.clock.attend();
+                }
+                Poll::Pending
+            }
+            Some(Status::Granted(taken)) => Poll::Ready(Ok(taken)),
+            Some(Status::Refused(reason)) => Poll::Ready(Err(self.lost(reason))),
+            // It was handed a permit after it had looked.
+            None if Self::HANDS_ON => Poll::Ready(Ok(Stamp::UNDATED)),
+            None => Poll::Ready(Err(self.lost(Reason::Closed))),
+        }
+    }
+}
+
 impl<R: Rule> Turn<'_, R> {
+    /// Takes back what was granted to a waiter that left without reading so.
+    fn put_back_unread(&mut self, taken: Stamp, demand: Demand) {
+        self.put_back(taken, demand.cost);
+        let grant = Grant::of(demand.cost(0)).taken(taken.at).timed(true);
+        self.emit_processed(grant, Outcome::Ignore);
+        self.inside.counts.undone += 1;
+        self.inside.counts.cancelled += 1;
+    }
+
     /// Joins the queue, evicting waiters as its settings say, and serves waiters that then fit. `since` is earlier than now
     /// for a caller that has waited for other limiters before.
     pub(super) fn enqueue(

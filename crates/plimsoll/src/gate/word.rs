@@ -23,6 +23,7 @@
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
 
+use super::handed::Handed;
 use super::locked::Inside;
 use crate::clock::Clock;
 use crate::name::Name;
@@ -57,6 +58,8 @@ pub(crate) struct Core<R: Rule> {
     pub(super) closed: AtomicBool,
     /// Whether the queue has no time-out.
     pub(super) patient: AtomicBool,
+    /// Which waiters were handed a permit and may not know yet.
+    pub(super) handed: Handed,
     pub(super) inside: Mutex<Inside<R>>,
 }
 
@@ -140,6 +143,7 @@ impl<R: Rule> Core<R> {
                 name,
                 closed: AtomicBool::new(false),
                 patient: AtomicBool::new(inside.queue.is_none_or(|queue| queue.timeout.is_none())),
+                handed: Handed::default(),
                 inside: Mutex::new(inside),
             }
         })
@@ -330,11 +334,11 @@ impl<R: Rule> Drop for Core<R> {
 mod tests {
     use std::mem::size_of;
 
-    use super::{Core, Inside, Mutex};
+    use super::{Core, Handed, Inside, Mutex};
     use crate::{Concurrency, FixedWindow, Rule, SlidingWindow, TokenBucket};
 
     fn without_queue<R: Rule>() -> usize {
-        size_of::<Core<R>>() - size_of::<Mutex<Inside<R>>>()
+        size_of::<Core<R>>() - size_of::<Mutex<Inside<R>>>() - size_of::<Handed>()
     }
 
     #[test]

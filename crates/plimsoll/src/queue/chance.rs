@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use super::waiters::{Link, Status, Waiters};
+use super::ticket::Status;
+use super::waiters::{Link, Waiters};
 
 /// Random numbers, by `SplitMix64`.
 #[derive(Debug, Default)]

@@ -2,14 +2,17 @@
 
 mod chance;
 mod evicted;
+mod plain;
 mod several;
+mod ticket;
 mod waiters;
 
 use std::time::Duration;
 
 pub(crate) use evicted::Evicted;
 pub(crate) use several::Since;
-pub(crate) use waiters::{Age, Status, Ticket, Waiters};
+pub(crate) use ticket::{Age, Status, Ticket};
+pub(crate) use waiters::Waiters;
 
 /// The settings of the queue in which demands wait.
 ///

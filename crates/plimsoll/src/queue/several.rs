@@ -5,7 +5,8 @@
 
 use std::task::Waker;
 
-use super::waiters::{Age, Link, Status, Ticket, Waiters};
+use super::ticket::{Age, Status, Ticket};
+use super::waiters::{Link, Waiters};
 use super::{Order, Queue};
 use crate::{Demand, Moment};
 

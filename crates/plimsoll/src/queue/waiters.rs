@@ -4,35 +4,9 @@ use std::task::Waker;
 
 use super::chance::Chance;
 use super::evicted::Evicted;
+use super::ticket::{Age, Status, Ticket};
 use super::{Full, Order};
-use crate::stamp::Stamp;
-use crate::{Moment, Priority, Reason};
-
-/// A place in the queue.
-///
-/// Places are reused; the generation distinguishes a new owner from an old one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Ticket {
-    pub(super) index: u32,
-    generation: u32,
-}
-
-/// Who of two that wait for several limiters came first: the same in every queue. Those who wait for one limiter
-/// only have [none](Self::NONE).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Age(pub(crate) u64);
-
-impl Age {
-    pub(crate) const NONE: Self = Self(0);
-}
-
-/// What has become of a waiter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Status {
-    Waiting,
-    Granted(Stamp),
-    Refused(Reason),
-}
+use crate::{Moment, Priority};
 
 /// The waiters: one list for each class, from the oldest to the newest, all in one arena.
 ///
@@ -41,11 +15,11 @@ pub(crate) enum Status {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     pub(super) nodes: Vec<Node>,
-    free: Link,
+    pub(super) free: Link,
     pub(super) lists: [List; Priority::CLASSES],
     /// The sum of the weights of all waiters.
-    queued: u128,
-    count: usize,
+    pub(super) queued: u128,
+    pub(super) count: usize,
     /// How many waiters wait for several limiters at once.
     pub(super) several: usize,
     pub(super) chance: Chance,
@@ -63,7 +37,7 @@ pub(super) struct Node {
     pub(super) offered: bool,
     pub(super) status: Status,
     pub(super) waker: Option<Waker>,
-    generation: u32,
+    pub(super) generation: u64,
     pub(super) older: Link,
     pub(super) newer: Link,
 }
@@ -97,6 +71,7 @@ impl Waiters {
     }
 
     /// Whether there is a waiter of this class or a higher one.
+    #[inline]
     pub(crate) fn any_at_least(&self, class: usize) -> bool {
         self.lists[class..].iter().any(|list| list.oldest.is_some())
     }
@@ -144,24 +119,29 @@ impl Waiters {
         ticket
     }
 
-    fn allocate(&mut self, class: usize, cost: u64, joined: Moment, age: Age) -> u32 {
-        if let Some(index) = self.free {
-            let node = &mut self.nodes[index as usize];
-            self.free = node.newer.take();
-            node.cost = cost;
-            node.joined = joined;
-            node.class = class;
-            node.age = age;
-            node.offered = false;
-            node.status = Status::Waiting;
-            return index;
-        }
+    #[inline(always)]
+    pub(super) fn allocate(&mut self, class: usize, cost: u64, joined: Moment, age: Age) -> u32 {
+        let index = self.free.unwrap_or_else(|| self.add_node());
+        let node = &mut self.nodes[index as usize];
+        self.free = node.newer.take();
+        node.cost = cost;
+        node.joined = joined;
+        node.class = class;
+        node.age = age;
+        node.offered = false;
+        node.status = Status::Waiting;
+        index
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_node(&mut self) -> u32 {
         let index = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.nodes.push(Node {
-            cost,
-            joined,
-            class,
-            age,
+            cost: 0,
+            joined: Moment::ORIGIN,
+            class: 0,
+            age: Age::NONE,
             offered: false,
             status: Status::Waiting,
             waker: None,
@@ -390,6 +370,7 @@ impl Waiters {
 }
 
 /// What a waiter counts against the bound: at least 1.
-fn weight(cost: u64) -> u128 {
+#[inline]
+pub(super) fn weight(cost: u64) -> u128 {
     cost.max(1).into()
 }

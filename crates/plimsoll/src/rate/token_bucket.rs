@@ -22,12 +22,13 @@
 //! only buckets too deep for that use 128.
 
 mod changed;
+mod packed;
 mod settings;
 mod settled;
 
-use super::arithmetic::{bits, div_ceil, gcd};
+use super::arithmetic::{div_ceil, gcd};
 use super::period::Period;
-use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
+use crate::{Carry, Moment, Quota, Refusal, Rule};
 
 /// A bucket of tokens that is refilled at a steady rate and holds at most `burst`.
 ///
@@ -102,8 +103,6 @@ pub struct Filling {
     origin: Moment,
 }
 
-/// The bits of the point that a word keeps.
-const KEPT: u32 = 63;
 /// The farthest a packed point may lie from the supply.
 const REACH: u128 = 1 << 61;
 
@@ -320,79 +319,5 @@ impl Rule for TokenBucket {
 
     fn adopt(&self, old: &Self, filling: &Filling, now: Moment, carry: Carry) -> Filling {
         self.adopted(old, filling, now, carry)
-    }
-}
-
-impl Packed<Self> for TokenBucket {
-    #[inline]
-    fn pack(rule: &Self, state: &Filling, now: Moment) -> Option<u64> {
-        let supply = rule.supply(rule.origin, now);
-        let packable = state.origin == rule.origin
-            && rule.short_capacity > 0
-            && state.full.saturating_sub(supply) < REACH;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "only the low bits are kept"
-        )]
-        let word = state.full.max(supply) as u64 & ((1 << KEPT) - 1);
-        packable.then_some(word)
-    }
-
-    #[inline]
-    fn unpack(rule: &Self, word: u64, now: Moment) -> Filling {
-        let supply = rule.supply(rule.origin, now);
-        // The distance from the supply to the point, as a signed number of `KEPT` bits.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "only the low bits are kept"
-        )]
-        let low = supply as u64;
-        let ahead = (word.wrapping_sub(low) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
-        Filling {
-            full: supply.saturating_add_signed(i128::from(ahead)),
-            origin: rule.origin,
-        }
-    }
-
-    #[inline(always)]
-    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
-        // What is too deep is in no word; so the price of the burst fits 64 bits, and that of this cost.
-        if cost > rule.burst {
-            return PackedTake::Unpackable;
-        }
-        let elapsed = now.nanos_since(rule.origin);
-        let (supply, price, index) = match rule.supply {
-            Supply::Nanos { token } => (elapsed, cost * token, 0),
-            Supply::Greedy { token, per_nano } => (elapsed.wrapping_mul(per_nano), cost * token, 0),
-            Supply::Interval { period, refill } => {
-                let index = period.index(elapsed);
-                (index.wrapping_mul(refill), cost, index)
-            }
-        };
-        let missing = (word.wrapping_sub(supply) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
-        let missing = missing.max(0).cast_unsigned();
-        let wanted = missing + price;
-        if wanted <= rule.short_capacity {
-            return PackedTake::Taken(supply.wrapping_add(wanted) & ((1 << KEPT) - 1));
-        }
-        let supplied = |amount: u64| match rule.supply {
-            Supply::Nanos { .. } => now.plus_nanos(amount),
-            Supply::Greedy { per_nano, .. } => now.plus_nanos(amount.div_ceil(per_nano)),
-            Supply::Interval { period, refill } => {
-                let index = index.saturating_add(amount.div_ceil(refill));
-                period.start(rule.origin, index)
-            }
-        };
-        let ready_at = supplied(wanted - rule.short_capacity);
-        PackedTake::Refused(Refusal::until(ready_at).full_at(supplied(missing)))
-    }
-
-    fn epoch_bits(rule: &Self) -> u32 {
-        // The supply must not grow by more than 2^58 in an epoch.
-        match rule.supply {
-            Supply::Nanos { .. } => 58 - bits(1),
-            Supply::Greedy { per_nano, .. } => 58_u32.saturating_sub(bits(per_nano)),
-            Supply::Interval { refill, .. } => 58_u32.saturating_sub(bits(refill)),
-        }
     }
 }

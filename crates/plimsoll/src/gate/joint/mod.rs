@@ -174,7 +174,7 @@ impl<R: Rule> Joint for Core<R> {
     }
 
     fn leave_place(&self, ticket: Ticket, cost: u64) {
-        Queueing::leave(self, ticket, cost, false);
+        Queueing::leave(self, ticket, Demand::of(cost), false);
     }
 
     fn lost(&self, reason: Reason) -> Denied {

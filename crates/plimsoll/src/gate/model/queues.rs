@@ -1,10 +1,18 @@
 //! Who waits for whom: eviction and priorities.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
 use loom::future::block_on;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{assert_idle, check_up_to, concurrency, hold, queued, waiter};
-use crate::{Concurrency, Demand, Full, Gate, ManualClock, Priority, Queue, Reason};
+use crate::{
+    Acquire, Concurrency, Demand, Full, Gate, ManualClock, Permit, Priority, Queue, Reason,
+};
 
 #[test]
 fn an_evicted_waiter_is_woken_while_a_permit_is_returned() {
@@ -67,4 +75,40 @@ fn a_permit_that_is_handed_on_reaches_all_who_wait() {
         assert!(behind.join().unwrap());
         assert_idle(&gate, 1);
     });
+}
+
+/// The answer is read from a cell, without the lock: what was done under the permit before it was handed on must be seen all the
+/// same.
+#[test]
+fn who_is_handed_a_permit_sees_what_was_done_under_it() {
+    check_up_to(3, || {
+        let gate = concurrency(1);
+        let held = hold(&gate);
+        let (mut first, mut second) = (gate.acquire_owned(1), gate.acquire_owned(1));
+        assert!(polled(&mut first).is_none() && polled(&mut second).is_none());
+        let work = Arc::new(AtomicU64::new(0));
+        let worker = thread::spawn({
+            let work = Arc::clone(&work);
+            move || {
+                work.store(1, Ordering::Relaxed);
+                drop(held);
+            }
+        });
+        let early = polled(&mut first);
+        if early.is_some() {
+            assert_eq!(work.load(Ordering::Relaxed), 1);
+        }
+        worker.join().unwrap();
+        drop(early.or_else(|| polled(&mut first)).unwrap());
+        drop(polled(&mut second).unwrap());
+        assert_idle(&gate, 1);
+    });
+}
+
+fn polled(acquire: &mut Acquire<'static>) -> Option<Permit<'static>> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(acquire).poll(&mut cx) {
+        Poll::Ready(permit) => Some(permit.unwrap()),
+        Poll::Pending => None,
+    }
 }

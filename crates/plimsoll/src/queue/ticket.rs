@@ -1,0 +1,43 @@
+use crate::Reason;
+use crate::stamp::Stamp;
+
+/// A place in the queue.
+///
+/// Places are reused; the generation distinguishes a new owner from an old one. It is never used twice: an owner may learn
+/// what has become of its place when the place has had any number of owners since.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ticket {
+    pub(super) index: u32,
+    pub(super) generation: u64,
+}
+
+impl Ticket {
+    /// The number of the place.
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// How many owners the place had before.
+    #[inline]
+    pub(crate) const fn generation(self) -> u64 {
+        self.generation
+    }
+}
+
+/// Who of two that wait for several limiters came first: the same in every queue. Those who wait for one limiter
+/// only have [none](Self::NONE).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Age(pub(crate) u64);
+
+impl Age {
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// What has become of a waiter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    Waiting,
+    Granted(Stamp),
+    Refused(Reason),
+}

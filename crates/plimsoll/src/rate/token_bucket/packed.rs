@@ -1,0 +1,116 @@
+//! A bucket in a word.
+
+use super::super::arithmetic::bits;
+use super::{Filling, REACH, Supply, TokenBucket};
+use crate::{Moment, Packed, PackedTake, Refusal};
+
+/// The bits of the point that a word keeps.
+const KEPT: u32 = 63;
+const MASK: u64 = (1 << KEPT) - 1;
+
+/// What is missing for a grant.
+struct Short {
+    /// So much has to be supplied for it.
+    lacking: u64,
+    /// So much for a full bucket.
+    missing: u64,
+}
+
+impl TokenBucket {
+    /// Moves the point in a word away by `price`, if the bucket holds that.
+    #[inline(always)]
+    fn take_point(&self, word: u64, supply: u64, price: u64) -> Result<u64, Short> {
+        // The distance from the supply to the point, as a signed number whose lowest bit means nothing.
+        let ahead = (word.wrapping_sub(supply) << (64 - KEPT)).cast_signed();
+        let missing = ahead.max(0).cast_unsigned() >> (64 - KEPT);
+        let wanted = missing + price;
+        if wanted > self.short_capacity {
+            let lacking = wanted - self.short_capacity;
+            return Err(Short { lacking, missing });
+        }
+        // Not from what is missing: the exchange then waits for less of the arithmetic.
+        let point = if ahead > 0 { word } else { supply };
+        Ok(point.wrapping_add(price) & MASK)
+    }
+}
+
+impl Packed<Self> for TokenBucket {
+    #[inline]
+    fn pack(rule: &Self, state: &Filling, now: Moment) -> Option<u64> {
+        let supply = rule.supply(rule.origin, now);
+        let packable = state.origin == rule.origin
+            && rule.short_capacity > 0
+            && state.full.saturating_sub(supply) < REACH;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the low bits are kept"
+        )]
+        let word = state.full.max(supply) as u64 & MASK;
+        packable.then_some(word)
+    }
+
+    #[inline]
+    fn unpack(rule: &Self, word: u64, now: Moment) -> Filling {
+        let supply = rule.supply(rule.origin, now);
+        // The distance from the supply to the point, as a signed number of `KEPT` bits.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the low bits are kept"
+        )]
+        let low = supply as u64;
+        let ahead = (word.wrapping_sub(low) << (64 - KEPT)).cast_signed() >> (64 - KEPT);
+        Filling {
+            full: supply.saturating_add_signed(i128::from(ahead)),
+            origin: rule.origin,
+        }
+    }
+
+    #[inline(always)]
+    fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
+        // What is too deep is in no word; so the price of the burst fits 64 bits, and that of this cost.
+        if cost > rule.burst {
+            return PackedTake::Unpackable;
+        }
+        let elapsed = now.nanos_since(rule.origin);
+        // The most common supply by itself: a grant is then as many instructions as it can be, and a refusal divides nothing.
+        if let Supply::Nanos { token } = rule.supply {
+            return match rule.take_point(word, elapsed, cost * token) {
+                Ok(next) => PackedTake::Taken(next),
+                Err(Short { lacking, missing }) => {
+                    let refusal = Refusal::until(now.plus_nanos(lacking));
+                    PackedTake::Refused(refusal.full_at(now.plus_nanos(missing)))
+                }
+            };
+        }
+        let (supply, price, index) = match rule.supply {
+            Supply::Nanos { token } => (elapsed, cost * token, 0),
+            Supply::Greedy { token, per_nano } => (elapsed.wrapping_mul(per_nano), cost * token, 0),
+            Supply::Interval { period, refill } => {
+                let index = period.index(elapsed);
+                (index.wrapping_mul(refill), cost, index)
+            }
+        };
+        let Short { lacking, missing } = match rule.take_point(word, supply, price) {
+            Ok(next) => return PackedTake::Taken(next),
+            Err(short) => short,
+        };
+        let supplied = |amount: u64| match rule.supply {
+            Supply::Nanos { .. } => now.plus_nanos(amount),
+            Supply::Greedy { per_nano, .. } => now.plus_nanos(amount.div_ceil(per_nano)),
+            Supply::Interval { period, refill } => {
+                let index = index.saturating_add(amount.div_ceil(refill));
+                period.start(rule.origin, index)
+            }
+        };
+        PackedTake::Refused(Refusal::until(supplied(lacking)).full_at(supplied(missing)))
+    }
+
+    fn epoch_bits(rule: &Self) -> u32 {
+        // The supply must not grow by more than 2^58 in an epoch.
+        match rule.supply {
+            Supply::Nanos { .. } => 58 - bits(1),
+            Supply::Greedy { per_nano, .. } => 58_u32.saturating_sub(bits(per_nano)),
+            Supply::Interval { refill, .. } => 58_u32.saturating_sub(bits(refill)),
+        }
+    }
+}
