@@ -103,6 +103,7 @@ rate: {rate}
 workers: [{{ at: 0, value: {} }}, {{ at: {one}s, value: {} }}, {{ at: {two}s, value: {} }}]
 service: {}ms
 slow_down: [{{ at: 0, value: 1 }}, {{ at: {one}s, value: {slow_down} }}, {{ at: {two}s, value: 1 }}]
+late_work: dropped
 phases: [{{ name: first, from: 0, to: {one}s }}, {{ name: middle, from: {one}s, to: {two}s }}, {{ name: last, from: {two}s, to: {three}s }}]
 {gate}
 ",

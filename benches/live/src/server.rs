@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -21,13 +21,38 @@ use tower::load_shed::LoadShedLayer;
 struct Pool {
     workers: Semaphore,
     millis: AtomicU64,
+    /// How many workers go when they are done.
+    leaving: AtomicUsize,
 }
 
 impl Pool {
     async fn work(&self) -> &'static str {
-        let _worker = self.workers.acquire().await;
+        let worker = self.workers.acquire().await;
         tokio::time::sleep(Duration::from_millis(self.millis.load(Ordering::Relaxed))).await;
+        if let Ok(worker) = worker
+            && self.one_leaves()
+        {
+            worker.forget();
+        }
         "done\n"
+    }
+
+    fn one_leaves(&self) -> bool {
+        let less = |leaving: usize| leaving.checked_sub(1);
+        let left = self
+            .leaving
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        left.is_ok()
+    }
+
+    /// From so many workers to so many. Who is at work goes when the work is done, before who waits has a turn.
+    fn resize(&self, workers: usize, wanted: usize) {
+        let more = wanted.saturating_sub(workers);
+        let stay = (0..more).take_while(|_| self.one_leaves()).count();
+        self.workers.add_permits(more - stay);
+        let fewer = workers.saturating_sub(wanted);
+        let idle = self.workers.forget_permits(fewer);
+        self.leaving.fetch_add(fewer - idle, Ordering::Relaxed);
     }
 }
 
@@ -36,6 +61,7 @@ pub(crate) async fn serve(limit: &str) -> io::Result<()> {
     let pool = Arc::new(Pool {
         workers: Semaphore::new(0),
         millis: AtomicU64::new(0),
+        leaving: AtomicUsize::new(0),
     });
     let at_work = Arc::clone(&pool);
     let router = Router::new().route(
@@ -90,15 +116,7 @@ async fn change(pool: &Pool) -> io::Result<()> {
         };
         pool.millis.store(millis, Ordering::Relaxed);
         let wanted = usize::try_from(wanted).map_err(io::Error::other)?;
-        if wanted > workers {
-            pool.workers.add_permits(wanted - workers);
-        }
-        // Who is at work goes when the work is done.
-        for _ in wanted..workers {
-            if let Ok(worker) = pool.workers.acquire().await {
-                worker.forget();
-            }
-        }
+        pool.resize(workers, wanted);
         workers = wanted;
     }
     Ok(())

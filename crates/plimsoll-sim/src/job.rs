@@ -56,6 +56,8 @@ pub(crate) enum Event<'s> {
     Done(Job<'s>, Option<Outcome>),
     /// There may be another number of workers at a station.
     Change(usize),
+    /// A client has waited enough, and work that it left is dropped.
+    Leave,
     /// Somebody at a gate has waited enough. The clock must stop here; the gate does the rest.
     Due,
 }

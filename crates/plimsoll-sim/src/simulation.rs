@@ -31,6 +31,8 @@ pub struct Simulation {
     pub(crate) queue: Option<WaitingRoom>,
     /// What a limit hears of an answer after the deadline.
     pub(crate) late_outcome: Outcome,
+    /// Whether work is dropped when its client has left, at the deadline.
+    pub(crate) drops_late: bool,
     pub(crate) phases: Vec<Phase>,
     /// What a perfect limiter would get answered in time, a second; `None`: what the server can do.
     pub(crate) ideal: Option<Profile>,

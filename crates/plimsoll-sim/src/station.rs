@@ -59,8 +59,8 @@ impl Contention {
     }
 }
 
-/// Workers, and an unlimited queue before them, first come, first served. It never learns that a client has given
-/// up, so it does work that nobody waits for any more: that is what makes overload collapse.
+/// Workers, and an unlimited queue before them, first come, first served. Unless it is told that clients have left,
+/// it does work that nobody waits for any more: that is what makes overload collapse.
 pub(crate) struct Station<'s, J> {
     model: &'s StationModel,
     rng: Pcg64Mcg,
@@ -137,6 +137,16 @@ impl<'s, J> Station<'s, J> {
             job,
             failed: failure.map(|failure| failure.outcome),
         })
+    }
+
+    /// Takes the jobs out of the queue that are `late`.
+    pub(crate) fn drop_waiting(&mut self, late: impl Fn(&J) -> bool) -> Vec<J> {
+        let mut dropped = Vec::new();
+        while let Some(at) = self.queue.iter().position(|(_, job)| late(job)) {
+            dropped.extend(self.queue.remove(at).map(|(_, job)| job));
+            self.inside -= 1;
+        }
+        dropped
     }
 
     fn work(&mut self, now: u64) -> f64 {

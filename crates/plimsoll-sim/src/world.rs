@@ -1,5 +1,8 @@
 //! The loop itself: requests come, are let in or not, are worked on, and what becomes of them changes the limit.
 
+mod leaving;
+mod turns;
+
 use plimsoll::adaptive::Insight;
 use plimsoll::{Demand, ManualClock, Moment, Outcome, Permit};
 
@@ -161,6 +164,7 @@ impl<'s> World<'s> {
                     self.begun(begun);
                 }
             }
+            Event::Leave => self.leave(),
             Event::Due => {}
         }
     }
@@ -174,24 +178,6 @@ impl<'s> World<'s> {
             kind,
             turn,
         });
-    }
-
-    fn send(&mut self, client: u32) {
-        if let Some(closed_loop) = &mut self.closed_loop {
-            let (turn, kind) = closed_loop.send(client, self.now);
-            let gives_up = self.now.saturating_add(self.simulation.deadline);
-            self.events.push(gives_up, Event::GiveUp(turn));
-            self.arrive(self.now, kind, Some(turn));
-        }
-    }
-
-    /// A client has its answer, or no longer cares: it thinks, and asks again.
-    fn next_turn(&mut self, turn: Turn) {
-        let thinks = self.closed_loop.as_mut().and_then(|them| them.ended(turn));
-        if let Some(span) = thinks {
-            let at = self.now.saturating_add(span);
-            self.events.push(at, Event::Send(turn.client));
-        }
     }
 
     fn demand(&self, request: &Request) -> Demand {
@@ -246,6 +232,7 @@ impl<'s> World<'s> {
         match answer {
             Answer::Granted(permit) => {
                 self.in_flight += 1;
+                self.may_leave(&request);
                 self.enter(Job::new(request, self.now, permit));
             }
             Answer::Waiting(_) | Answer::Refused => {
@@ -293,12 +280,17 @@ impl<'s> World<'s> {
     }
 
     fn begun(&mut self, begun: Begun<Job<'s>>) {
-        let done = Event::Done(begun.job, begun.failed);
-        self.events.push(begun.end, done);
+        let end = self.last_moment(&begun.job, begun.end);
+        self.events.push(end, Event::Done(begun.job, begun.failed));
     }
 
     /// A worker is done with it.
     fn done(&mut self, mut job: Job<'s>, failed: Option<Outcome>) {
+        if self.has_left(&job) {
+            self.free(job.at, job.inner.take(), Outcome::Ignore);
+            self.left(job);
+            return;
+        }
         let inner = job.inner.take();
         if failed.is_none() && self.simulation.stations[job.at].holds {
             job.held.push((job.at, inner));
@@ -369,14 +361,6 @@ impl<'s> World<'s> {
         }
         if let Some(turn) = request.turn {
             self.next_turn(turn);
-        }
-    }
-
-    /// Whether anybody still waits for the answer. In the open loop that is nobody's business.
-    fn cares(&self, request: Request) -> bool {
-        match (request.turn, &self.closed_loop) {
-            (Some(turn), Some(closed_loop)) => closed_loop.cares(turn),
-            _ => true,
         }
     }
 

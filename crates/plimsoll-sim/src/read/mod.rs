@@ -27,7 +27,7 @@ use crate::profile::Profile;
 use crate::simulation::{Simulation, WaitingRoom};
 
 const WHAT: &str = "a simulation: a map with a `name`";
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 23] = [
     "name",
     "about",
     "duration",
@@ -46,6 +46,7 @@ const KNOWN: [&str; 22] = [
     "pauses",
     "failures",
     "late_outcome",
+    "late_work",
     "queue",
     "phases",
     "ideal",
@@ -98,6 +99,9 @@ fn simulation(text: &str) -> Read<Simulation> {
         late_outcome: fields
             .optional("late_outcome", |node| scalar::word(node, &server::OUTCOMES))?
             .unwrap_or(Outcome::Overload),
+        drops_late: fields
+            .optional("late_work", |node| scalar::word(node, &server::LATE_WORK))?
+            .unwrap_or(false),
         queue: fields.optional("queue", waiting_room)?,
         log: None,
         best: std::sync::Arc::default(),

@@ -33,6 +33,9 @@ pub(super) const OUTCOMES: [(&str, Outcome); 3] = [
     ("success", Outcome::Success),
 ];
 
+/// Whether work is dropped when its client has left.
+pub(super) const LATE_WORK: [(&str, bool); 2] = [("done", false), ("dropped", true)];
+
 /// The server of a file: one station, or several.
 pub(super) fn stations(fields: &Fields<'_>) -> Read<Vec<Stop>> {
     let Some(entry) = fields.get("stations") else {

@@ -15,7 +15,7 @@ use crate::contender::Contender;
 use crate::expect::METRICS;
 use fleet::fleet_file;
 use form::{changing, condition, map, moment, number, said, share, span, text, words};
-use station::{OUTCOMES, of_a_station, work};
+use station::{LATE_WORK, OUTCOMES, of_a_station, work};
 
 /// The JSON Schema of simulation files: of a server behind limits, and of a fleet that shares one. Limits, queues, priorities and
 /// what can be expected are those that the reader knows.
@@ -180,6 +180,13 @@ fn of_any(limit: &Value, queue: &Value) -> Vec<(&'static str, Value)> {
             words(
                 "What a limit hears of an answer after the deadline; overload unless set.",
                 &OUTCOMES,
+            ),
+        ),
+        (
+            "late_work",
+            words(
+                "What becomes of work when its client has left, at the deadline: it is done all the same, or dropped; done unless set.",
+                &LATE_WORK,
             ),
         ),
         ("queue", said(queue.clone(), "Who waits for the limit.")),

@@ -6,6 +6,7 @@ use super::form::{changing, map, number, period, said, share, span, words};
 use crate::class::CLASSES;
 
 pub(super) const OUTCOMES: [&str; 3] = ["overload", "ignore", "success"];
+pub(super) const LATE_WORK: [&str; 2] = ["done", "dropped"];
 
 /// What describes a server, or a station of one.
 pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {

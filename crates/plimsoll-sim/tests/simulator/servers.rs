@@ -182,3 +182,30 @@ fn what_comes_too_late_is_not_good() {
     );
     near("late", only(&run).late, (-1_f64).exp(), 0.05);
 }
+
+#[test]
+fn work_whose_client_has_left_is_done_or_dropped() {
+    // Four times as much as ten workers can do, for 10 s of 20.
+    let lines = "duration: 20s\ndeadline: 500ms\nrate: [{ at: 0s, value: 800 }, { at: 10s, value: 100 }]\n\
+                 workers: 10\nservice: 50ms\nphases: [{ name: after, from: 12s, to: 20s }]\n";
+    let done = run_of(lines, &Contender::none());
+    assert_eq!(
+        only(&done).goodput,
+        Some(0.0),
+        "it is still busy with what was left"
+    );
+    let dropped = run_of(&format!("{lines}late_work: dropped"), &Contender::none());
+    near("goodput", only(&dropped).goodput.unwrap(), 1.0, 0.01);
+    let waiting = dropped.seconds.iter().map(|second| second.in_flight).max();
+    assert!(
+        waiting <= Some(450),
+        "more than come in the time: {waiting:?}"
+    );
+    let counts = dropped.counts();
+    let ended = counts.good + counts.late + counts.rejected;
+    assert_eq!(
+        ended + dropped.inside,
+        counts.offered,
+        "each is counted once"
+    );
+}

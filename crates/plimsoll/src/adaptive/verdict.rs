@@ -19,8 +19,10 @@
 //!
 //! - Whenever the limit was not in the way, the latency was the server's own.
 //! - If a larger limit brought as much more throughput, nothing had queued before.
-//! - The *verdict*: if a smaller limit took throughput and left the latency, nothing had queued either. The latency
-//!   is not of our making; it becomes the baseline, and the limit goes back.
+//! - The *verdict*: if a smaller limit took throughput, nothing queues under it. The latency that is left is not of our
+//!   making and becomes the baseline; the limit goes back to where the larger one began to queue, or beyond, to what was asked
+//!   for before the limit was in the way. Before the first cut after a leap of the latency the law looks again: a window
+//!   that lies across a change can be compared with nothing.
 //! - The same from many small steps: over the last hundred windows or so, does throughput go with the limit ([`slope`])?
 //!   If it rises with it, nothing queues. If it does not care, something does. If it *falls*, even the little that was
 //!   allowed to wait is in the way, and less is allowed.
@@ -32,9 +34,11 @@
 //! - A limit that rests where what may queue is all of it learns nothing from less. There *more* is tried: if as much more comes
 //!   through, and as fast, nothing had queued.
 //!
-//! What the quartile does not see, throughput does: if twice the limit brought no more, something queues that only a part of
+//! What the quartile does not see, throughput does: if half as much again brought no more, something queues that only a part of
 //! the work needs, and what is above goes. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
-//! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused). A queue that has gone
+//! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused; when it is back, so is half of
+//! the limit). Work that ends unheard, because who asked for it has left, is late too: it shows as more in flight than what is heard of
+//! accounts for. A queue that has gone
 //! by itself within a second was a burst, and is let in the next time. And where more in flight brings less through,
 //! that is remembered as a ceiling.
 //!

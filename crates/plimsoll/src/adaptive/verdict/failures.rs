@@ -16,6 +16,13 @@ const DEEPEST: f64 = 0.5;
 /// A cut of so many standard errors of the throughput shows in it.
 const TELLING: f64 = 1.5;
 
+/// Above this share nothing succeeds, whatever the limit is,
+const OUTAGE: f64 = 0.9;
+/// and below this it is over:
+const OVER: f64 = 0.5;
+/// this share of the limit is back at once.
+const AFTER_OUTAGE: f64 = 0.5;
+
 /// Judges work that failed because there was too much of it.
 ///
 /// A smaller limit that is to blame makes for fewer failures, so as much is done as before. If it takes successes away in
@@ -25,6 +32,8 @@ const TELLING: f64 = 1.5;
 pub(super) struct Failures {
     usual: f64,
     trial: Option<Before>,
+    /// The limit when nothing succeeded any more.
+    outage: Option<f64>,
 }
 
 /// What was before a cut.
@@ -56,10 +65,12 @@ impl Failures {
         Self {
             usual: 0.0,
             trial: None,
+            outage: None,
         }
     }
 
-    pub(super) fn judge(&mut self, seen: &Seen, limit: f64) -> Ask {
+    /// `base` is the latency of a server without a queue, as far as known.
+    pub(super) fn judge(&mut self, seen: &Seen, limit: f64, base: Option<f64>) -> Ask {
         let share = seen.overloads / seen.count;
         let now = Before {
             limit,
@@ -86,7 +97,23 @@ impl Failures {
             if self.usual > IGNORED {
                 self.usual += (share - self.usual) * FOLLOW;
             }
-            return Ask::Nothing;
+            if share > OVER {
+                return Ask::Nothing;
+            }
+            // If it was ours after all it comes again, and the limit is a half of the half.
+            let back = self
+                .outage
+                .take()
+                .map_or(0.0, |before| before * AFTER_OUTAGE);
+            return if back > limit {
+                Ask::BackTo(back)
+            } else {
+                Ask::Nothing
+            };
+        }
+        // What failed sooner than it could have been done did not wait.
+        if share > OUTAGE && base.is_some_and(|base| seen.overload_latency < base) {
+            self.outage.get_or_insert(limit);
         }
         self.trial = Some(now);
         Ask::AtMost(now.used * now.telling_cut())
@@ -126,6 +153,8 @@ mod tests {
             latency: None,
             peak: limit,
             mean: limit,
+            held: limit,
+            time: 1e6,
             saturated: true,
             overloads: bad,
             overload_latency: 1e6,
@@ -137,7 +166,7 @@ mod tests {
         let (mut failures, mut limit, mut restored) = (Failures::new(), 100.0, false);
         for number in 0..seconds {
             let (good, bad) = server(limit);
-            match failures.judge(&second(number, limit, good, bad), limit) {
+            match failures.judge(&second(number, limit, good, bad), limit, Some(5e7)) {
                 Ask::Nothing => {}
                 Ask::AtMost(most) => limit = most.min(limit),
                 Ask::BackTo(back) => (limit, restored) = (back, true),
@@ -162,6 +191,28 @@ mod tests {
     fn where_nothing_succeeds_nothing_is_excused() {
         let (limit, restored) = after(20, |limit| (0.0, 10.0 * limit));
         assert!(limit < 1.0 && !restored, "{limit}");
+    }
+
+    #[test]
+    fn when_an_outage_is_over_half_the_limit_is_back_at_once() {
+        let (mut failures, mut limit) = (Failures::new(), 100.0);
+        for number in 0..30 {
+            if let Ask::AtMost(most) =
+                failures.judge(&second(number, limit, 0.0, 100.0), limit, Some(5e7))
+            {
+                limit = most.max(1.0);
+            }
+        }
+        assert!((limit - 1.0).abs() < 1e-9, "{limit}");
+        let over = failures.judge(&second(40, limit, 100.0, 0.0), limit, Some(5e7));
+        assert_eq!(over, Ask::BackTo(50.0));
+        // What was as slow as the work may have waited, and is not excused.
+        let mut failures = Failures::new();
+        let _ = failures.judge(&second(0, 100.0, 0.0, 100.0), 100.0, Some(1e5));
+        assert_eq!(
+            failures.judge(&second(9, 50.0, 100.0, 0.0), 50.0, Some(1e5)),
+            Ask::Nothing
+        );
     }
 
     #[test]

@@ -35,6 +35,9 @@ const PROOF: f64 = 0.5;
 /// The limit grows by at most this share in a window.
 const FASTEST: f64 = 0.5;
 
+/// Work ends unheard if so many times as much is in flight as what is heard of accounts for.
+const UNHEARD: f64 = 3.0;
+
 /// What was decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
@@ -112,6 +115,12 @@ pub(super) struct Law {
     ceiling: f64,
     /// What came through while nothing queued.
     calm: f64,
+    /// What came through while the limit was not in the way, 0 if it was even without a queue.
+    asked: f64,
+    /// The latency of the window before.
+    last: f64,
+    /// Whether to look again, at once.
+    again: bool,
     /// What is left of the allowance where more work makes the server slower.
     share: f64,
     /// Whether no queue was met yet.
@@ -167,6 +176,9 @@ impl Law {
             crowd: Slope::wide(),
             ceiling: f64::INFINITY,
             calm: 0.0,
+            asked: 0.0,
+            last: f64::INFINITY,
+            again: false,
             share: 1.0,
             fresh: true,
             step: 0.0,
@@ -206,7 +218,13 @@ impl Law {
 
     /// For how many latencies to look before a decision.
     pub(super) const fn spans(&self) -> f64 {
-        if self.fresh { 1.0 } else { SPANS }
+        if self.again {
+            0.0
+        } else if self.fresh {
+            1.0
+        } else {
+            SPANS
+        }
     }
 
     /// Takes note of the limit that came of a decision.
@@ -216,12 +234,14 @@ impl Law {
 
     pub(super) fn decide(&mut self, seen: &Seen) -> Decision {
         self.now = seen.closed;
+        let was_quiet = self.quiet > 0;
+        self.again = false;
         self.quiet = if seen.saturated {
             0
         } else {
             self.quiet.saturating_add(1)
         };
-        let failures = self.failures.judge(seen, self.limit);
+        let failures = self.failures.judge(seen, self.limit, self.base);
         if seen.saturated {
             let limit = self.limit;
             self.since.get_or_insert(Since::new(seen, limit)).add(seen);
@@ -230,7 +250,13 @@ impl Law {
             return self.without_latency(failures);
         };
         let base = self.learn(seen, latency);
-        let queue = seen.throughput * (latency.value - base);
+        // What ends unheard is late as well.
+        let unheard = if seen.unheard() > UNHEARD {
+            seen.unheard()
+        } else {
+            1.0
+        };
+        let queue = unheard * seen.throughput * (latency.value - base);
         if let Some(decision) = self.watch_slope(seen, latency, queue) {
             return decision;
         }
@@ -244,21 +270,33 @@ impl Law {
             spare: allowed * self.share,
             allowance: allowed * self.share + chance * seen.throughput * latency.error,
         };
-        let thrashes = self.watch_crowd(&read);
-        if let Some(decision) = self.end_more(&read) {
+        if !seen.saturated {
+            self.asked = seen.throughput;
+        } else if queue <= read.allowance && !was_quiet {
+            self.asked = 0.0;
+        }
+        let decision = self.decide_by(&read, failures);
+        self.last = latency.value;
+        decision
+    }
+
+    fn decide_by(&mut self, read: &Read, failures: Ask) -> Decision {
+        let (seen, queue) = (&read.seen, read.queue);
+        let thrashes = self.watch_crowd(read);
+        if let Some(decision) = self.end_more(read) {
             return decision;
         }
         if let Some(before) = self.probe.take() {
-            return self.end_probe(&before, &read);
+            return self.end_probe(&before, read);
         }
         if let Ask::BackTo(limit) = failures {
             return self.not_ours(limit);
         }
-        if let Some(decision) = self.judge(&read) {
+        if let Some(decision) = self.judge(read) {
             return decision;
         }
         if seen.saturated && queue > read.allowance {
-            return self.cut(&read);
+            return self.cut(read);
         }
         if thrashes && self.limit > self.ceiling {
             return go(self.ceiling, "cut: more makes it slower");
@@ -266,17 +304,17 @@ impl Law {
         if let Ask::AtMost(limit) = failures {
             return self.back_off(limit);
         }
-        if let Some(decision) = self.survive_burst(&read) {
+        if let Some(decision) = self.survive_burst(read) {
             return decision;
         }
-        if let Some(decision) = self.try_more(&read) {
+        if let Some(decision) = self.try_more(read) {
             return decision;
         }
-        self.leave_squeeze(&read);
+        self.leave_squeeze(read);
         if seen.saturated && !self.fresh && self.probes.is_due() && self.limit > self.min {
-            return self.begin_probe(&read);
+            return self.begin_probe(read);
         }
-        self.grow(&read)
+        self.grow(read)
     }
 
     const fn keep(&self, reason: &'static str) -> Decision {

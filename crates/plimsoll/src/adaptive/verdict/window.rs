@@ -34,6 +34,8 @@ pub(super) struct Window {
     /// How long they took, in nanoseconds.
     overload_time: f64,
     peak: u64,
+    /// The sum of what was in flight when something ended.
+    in_flight: u64,
     /// How many more ends to pass over: that much was let in under a larger limit.
     passing: u64,
 }
@@ -53,6 +55,9 @@ pub(super) struct Seen {
     /// The most that was in flight, and the mean.
     pub(super) peak: f64,
     pub(super) mean: f64,
+    /// The mean of what was in flight when something ended, and the mean latency.
+    pub(super) held: f64,
+    pub(super) time: f64,
     /// Whether the limit held work back: somebody was refused, or it was reached most of the time, as it is when
     /// work waits in front of it.
     pub(super) saturated: bool,
@@ -69,6 +74,20 @@ pub(super) struct Latency {
     pub(super) error: f64,
 }
 
+impl Seen {
+    /// How much ended in a nanosecond, by Little's law: as much as was in flight in the time that it took. Unlike a count it does not
+    /// depend on where between two batches the window ended, but what was in flight must have been the same for a while.
+    pub(super) fn flow(&self) -> f64 {
+        self.held / self.time
+    }
+
+    /// How much more was in flight than what ended accounts for: more than 1 if work ends unheard, since who asked for it
+    /// has left.
+    pub(super) fn unheard(&self) -> f64 {
+        self.held / self.mean.max(1.0)
+    }
+}
+
 impl Window {
     pub(super) const fn new() -> Self {
         Self {
@@ -83,6 +102,7 @@ impl Window {
             overloads: 0,
             overload_time: 0.0,
             peak: 0,
+            in_flight: 0,
             passing: 0,
         }
     }
@@ -120,6 +140,7 @@ impl Window {
         self.weight = self.weight.saturating_add(u64::from(sample.weight));
         self.refusals = self.refusals.saturating_add(u32::from(sample.refused));
         self.peak = self.peak.max(sample.in_flight);
+        self.in_flight = self.in_flight.saturating_add(sample.in_flight);
         if sample.in_flight as f64 >= limit.floor() {
             self.full = self.full.saturating_add(1);
         }
@@ -141,7 +162,7 @@ impl Window {
             return None;
         }
         let mean = self.total / f64::from(self.latencies.len().max(1));
-        if age < (spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
+        if spans > 0.0 && age < (spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
             return None;
         }
         let seen = self.seen(count, age, now);
@@ -150,6 +171,8 @@ impl Window {
     }
 
     fn seen(&self, count: f64, age: f64, now: Moment) -> Seen {
+        let timed = f64::from(self.latencies.len().max(1));
+        let time = (self.total / timed).max(1.0);
         Seen {
             opened: self.opened.as_nanos() as f64,
             closed: now.as_nanos() as f64,
@@ -157,7 +180,9 @@ impl Window {
             throughput: self.weight as f64 / age,
             latency: self.latency(),
             peak: self.peak as f64,
-            mean: self.weight as f64 / age * self.total / f64::from(self.latencies.len().max(1)),
+            mean: self.weight as f64 / age * time,
+            held: self.in_flight as f64 / count,
+            time,
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
             overloads: f64::from(self.overloads),
             overload_latency: self.overload_time / f64::from(self.overloads.max(1)),
@@ -190,5 +215,6 @@ impl Window {
         self.overloads = 0;
         self.overload_time = 0.0;
         self.peak = 0;
+        self.in_flight = 0;
     }
 }

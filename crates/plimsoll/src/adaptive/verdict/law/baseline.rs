@@ -18,7 +18,7 @@ const CLIMBED: f64 = 1.15;
 /// A latency is explained by a limit that grew unless it rose by this factor more.
 const EXPLAINED: f64 = 1.02;
 /// One that leaps by this factor was not made by limits that grow by little.
-const LEAP: f64 = 2.5;
+pub(super) const LEAP: f64 = 2.5;
 /// A slope above this is throughput that goes with the limit.
 const GOES_WITH: f64 = 0.4;
 /// The allowance shrinks and recovers by these factors, and to this share.
@@ -93,7 +93,8 @@ impl Law {
         // By small steps it may be we who make the latency.
         let rise = latency / anchor.latency;
         if rise > LEAP {
-            self.climbed.limit *= rise;
+            // What was asked for needs more; a server that was full is as full as it was.
+            self.climbed.limit *= if self.asked > 0.0 { rise } else { 1.0 };
             self.climbed.latency *= rise;
             self.anchor = Trial {
                 limit: top,

@@ -14,7 +14,7 @@ const LEAST_FIRST: f64 = 0.25;
 const FIRST_STEP: f64 = 0.2;
 const SPEED_UP: f64 = 2.0;
 /// There is no growth beyond this factor without more throughput, whatever the quartile says,
-const CLIMB: f64 = 2.0;
+const CLIMB: f64 = 1.6;
 /// if the mean latency is larger by this factor; what is above goes, at most by the next in a window. It is forgotten by the last for
 /// each window.
 const SLOWER: f64 = 1.3;
@@ -54,13 +54,17 @@ impl Law {
     /// nothing queued.
     pub(super) fn watch_crowd(&mut self, read: &Read) -> bool {
         let seen = read.seen;
+        let at_ceiling = self.limit >= self.ceiling;
         self.ceiling *= RISE;
         if read.queue <= read.allowance * ENOUGH {
             self.calm += (seen.throughput - self.calm) * HINT;
-            if seen.saturated && self.limit >= self.ceiling {
+            if seen.saturated && at_ceiling {
                 self.ceiling = f64::INFINITY;
                 self.crowd = Slope::wide();
             }
+            return false;
+        }
+        if self.leapt(&read.latency) {
             return false;
         }
         self.crowd.add(seen.mean, seen.throughput, seen.count);

@@ -1,17 +1,21 @@
 //! What is learnt from a smaller limit: cuts and probes.
 
-use super::{Decision, ENOUGH, FASTEST, Law, PROOF, Read, TELLING, Trial, go};
+use super::baseline::LEAP;
+use super::{Decision, ENOUGH, FASTEST, Law, PROOF, Read, TELLING, Trial, UNHEARD, go};
+use crate::adaptive::verdict::window::{Latency, Seen};
 
 /// The largest cut.
 const DEEPEST: f64 = 0.5;
+/// A latency that grew by this factor from one window to the next grew within one of them, which shows neither what was before
+/// nor what is now.
+const LEAPT: f64 = 1.5;
 /// A probe goes to this share of the limit at which nothing would queue.
 const PROBE: f64 = 0.8;
 
 impl Law {
     /// The verdict on a squeeze: if the smaller limit took throughput and left the latency, there was no queue.
     ///
-    /// The first window of a squeeze may lie across the change that began it, so the second is the one to compare
-    /// with; and the limit must have moved by more than the throughput is uncertain.
+    /// The limit must have moved by more than the throughput is uncertain.
     pub(super) fn judge(&mut self, read: &Read) -> Option<Decision> {
         let before = self.squeeze?;
         let share = self.limit / before.limit;
@@ -20,40 +24,71 @@ impl Law {
             return None;
         }
         let half = f64::midpoint(1.0, share);
-        let throughput = read.seen.throughput / before.throughput;
+        let throughput = read.seen.flow() / before.throughput;
         // Lost more than the limit can account for: the server changed meanwhile, and `before` tells nothing.
         if throughput.ln() < 1.25 * share.ln() - noise {
-            self.squeeze = Some(self.trial(&read.seen, read.latency.value));
+            self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
             return None;
         }
         self.squeeze = None;
-        let as_slow = read.latency.value > before.latency * half;
+        let base = self.base.unwrap_or(read.latency.value);
+        let as_slow =
+            read.latency.value > before.latency * half || read.latency.value > LEAP * base;
         if !read.seen.saturated || throughput >= half || !as_slow {
             // The cut was right so far, and there is nothing above to go back to.
             self.top = Some(self.limit);
+            self.asked = 0.0;
             return None;
         }
+        // Less came through, so nothing queues now, and what queued before is what the latency fell by.
         let top = self.top.unwrap_or(before.limit);
+        let time = read.seen.time;
+        let knee = (before.throughput * time).min(before.limit);
         if !self.raise(read.latency.value, top, before.throughput) {
             self.top = Some(self.limit);
             return None;
         }
         self.probes.learnt();
         self.end_squeeze();
+        if before.limit - knee > read.allowance.max(noise * before.limit) {
+            return Some(go((knee + read.allowance).min(top), "restore: less queued"));
+        }
+        // None of it queued: what was asked for needs as much more as it takes longer.
+        let enough = (self.asked * time + read.spare).min(self.ceiling);
         self.step = top * FASTEST;
-        Some(go(top, "restore: not our queue"))
+        Some(go(top.max(enough), "restore: not our queue"))
     }
 
     pub(super) fn cut(&mut self, read: &Read) -> Decision {
         self.met_a_queue();
-        if self.top.is_none() {
-            self.top = Some(self.limit);
-        } else if self.squeeze.is_none() {
-            self.squeeze = Some(self.trial(&read.seen, read.latency.value));
+        // What is late, or ends unheard, can wait no longer.
+        let can_wait = read.seen.overloads < 0.5 * read.seen.count && read.seen.unheard() < UNHEARD;
+        if self.leapt(&read.latency) && can_wait {
+            self.end_squeeze();
+            self.again = true;
+            return self.keep("keep: look again");
+        }
+        self.top.get_or_insert(self.limit);
+        if self.squeeze.is_none() {
+            self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
         }
         let knee = self.limit - read.queue;
         let limit = (knee + read.allowance).max(self.limit * DEEPEST);
         go(limit, "cut: queue")
+    }
+
+    /// What is seen while the limit is full.
+    fn full_trial(&self, seen: &Seen, latency: f64) -> Trial {
+        Trial {
+            // Where the latency still rises, what is in flight says too much.
+            throughput: seen.flow().min(seen.throughput),
+            ..self.trial(seen, latency)
+        }
+    }
+
+    /// Whether the latency changed within this window.
+    pub(super) fn leapt(&self, latency: &Latency) -> bool {
+        latency.value - latency.error > LEAPT * self.last
     }
 
     pub(super) const fn end_squeeze(&mut self) {
@@ -69,7 +104,7 @@ impl Law {
     }
 
     pub(super) fn begin_probe(&mut self, read: &Read) -> Decision {
-        self.probe = Some(self.trial(&read.seen, read.latency.value));
+        self.probe = Some(self.full_trial(&read.seen, read.latency.value));
         self.end_squeeze();
         let knee = self.limit - read.queue.max(0.0);
         go(knee * PROBE, "probe")
@@ -79,7 +114,7 @@ impl Law {
         let latency = read.latency;
         let base = self.base.unwrap_or(latency.value);
         let half = f64::midpoint(1.0, self.limit / before.limit);
-        let less_came_through = read.seen.throughput < before.throughput * half;
+        let less_came_through = read.seen.flow() < before.throughput * half;
         let off = latency.value - base;
         let news = off.abs() > (3.0 * latency.error).max(0.1 * base);
         let found = base + off * if news { 1.0 } else { PROOF };

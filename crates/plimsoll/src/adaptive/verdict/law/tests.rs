@@ -47,6 +47,8 @@ impl Server {
             latency: Some(latency),
             peak: in_flight,
             mean: in_flight,
+            held: in_flight,
+            time: latency.value,
             saturated: demand.is_none_or(|demand| demand >= limit.floor()),
             overloads: 0.0,
             overload_latency: 0.0,
