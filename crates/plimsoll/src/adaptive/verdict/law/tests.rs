@@ -77,6 +77,40 @@ fn it_finds_the_workers_and_stays() {
     }
 }
 
+/// A pool that became five times slower is as wide as it was. The first window is not believed, one cut tells, and the limit is back.
+#[test]
+fn a_pool_that_became_slower_keeps_its_limit() {
+    let mut law = Law::new(20.0, 1.0);
+    let (fast, slow) = (Server::new(40.0, 50e6), Server::new(40.0, 250e6));
+    feed(&mut law, 0..198, &fast);
+    // Not in the middle of a probe.
+    law.probe = None;
+    feed(&mut law, 198..200, &fast);
+    law.probe = None;
+    let reasons = feed(&mut law, 200..204, &slow);
+    assert_eq!(reasons[0], "keep: look again", "{reasons:?}");
+    assert!(law.limit() >= 36.0, "{} {reasons:?}", law.limit());
+    for number in 204..300 {
+        feed(&mut law, number..number + 1, &slow);
+        assert!((24.0..70.0).contains(&law.limit()), "{}", law.limit());
+    }
+}
+
+/// What was asked for before a dependency became slower is let in at once, as soon as it is clear that nothing queues.
+#[test]
+fn what_was_asked_for_is_let_in_in_one_step() {
+    let mut law = Law::new(20.0, 1.0);
+    let fast = Server::new(1000.0, 20e6);
+    for number in 0..10 {
+        let decision = law.decide(&fast.window(number, law.limit(), Some(8.0)));
+        law.set(decision.limit);
+    }
+    let reasons = feed(&mut law, 10..13, &Server::new(1000.0, 200e6));
+    let last = reasons.last();
+    assert_eq!(last, Some(&"restore: not our queue"), "{reasons:?}");
+    assert!((75.0..100.0).contains(&law.limit()), "{}", law.limit());
+}
+
 /// A limit that rests where what may queue is all of it never sees that the server became slow, unless it tries more.
 #[test]
 fn a_limit_at_its_least_tries_more() {
