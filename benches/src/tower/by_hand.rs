@@ -67,7 +67,8 @@ fn text(begins: &[u8], mut number: u64) -> HeaderValue {
     let mut at = text.len();
     loop {
         at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
+        let [digit, ..] = (number % 10).to_le_bytes();
+        text[at] = b'0' + digit;
         number /= 10;
         if number == 0 {
             break;
