@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: what was done for a key is not done again, and answered as before.
+//! Middleware for the header field `Idempotency-Key`: a repeated request receives the stored response and is not executed again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,79 +15,79 @@ use tokio::time::Instant;
 use super::LONGEST_BODY;
 use plimsoll_admin::Problem;
 
-/// How long an answer is kept, and how many of them.
-const KEPT: Duration = Duration::from_secs(600);
-const MOST: usize = 100_000;
-/// How long a key is at most.
-const LONGEST_KEY: usize = 255;
+/// How long a response is stored, and the maximum number of stored responses.
+const TTL: Duration = Duration::from_secs(600);
+const MAX_RESPONSES: usize = 100_000;
+/// Maximum length of a key.
+const MAX_KEY_LENGTH: usize = 255;
 
-/// Answers by path and key.
+/// Stored responses by path and key.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Arc<Mutex<Table>>);
+pub(crate) struct StoredResponses(Arc<Mutex<Table>>);
 
 type Key = (String, String);
 
 #[derive(Debug, Default)]
 struct Table {
-    known: HashMap<Key, Known>,
-    /// Each with when it is forgotten.
-    by_end: VecDeque<(Instant, Key)>,
+    entries: HashMap<Key, Entry>,
+    /// Keys in the order in which they expire.
+    by_expiry: VecDeque<(Instant, Key)>,
 }
 
 #[derive(Clone, Debug)]
-enum Known {
-    /// It is being done.
-    UnderWay,
+enum Entry {
+    /// The first request with this key is being executed.
+    InProgress,
     Done {
-        asked: Bytes,
+        request_body: Bytes,
         status: StatusCode,
         headers: HeaderMap,
         body: Bytes,
     },
 }
 
-impl Answers {
+impl StoredResponses {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a key. If that is nothing, the caller runs the request.
-    fn begin(&self, key: &Key) -> Option<Known> {
+    /// The entry of a key. If there is none, inserts [`InProgress`](Entry::InProgress), and the caller executes the request.
+    fn begin(&self, key: &Key) -> Option<Entry> {
         let now = Instant::now();
         let mut table = self.lock();
         let table = &mut *table;
-        while let Some((ends, _)) = table.by_end.front()
-            && (*ends <= now || table.by_end.len() >= MOST)
+        while let Some((expires, _)) = table.by_expiry.front()
+            && (*expires <= now || table.by_expiry.len() >= MAX_RESPONSES)
         {
-            if let Some((_, oldest)) = table.by_end.pop_front() {
-                table.known.remove(&oldest);
+            if let Some((_, oldest)) = table.by_expiry.pop_front() {
+                table.entries.remove(&oldest);
             }
         }
-        if let Some(known) = table.known.get(key) {
-            return Some(known.clone());
+        if let Some(entries) = table.entries.get(key) {
+            return Some(entries.clone());
         }
-        table.known.insert(key.clone(), Known::UnderWay);
+        table.entries.insert(key.clone(), Entry::InProgress);
         None
     }
 
-    fn end(&self, key: Key, done: Option<Known>) {
+    fn end(&self, key: Key, done: Option<Entry>) {
         let mut table = self.lock();
         match done {
             Some(done) => {
-                table.known.insert(key.clone(), done);
-                table.by_end.push_back((Instant::now() + KEPT, key));
+                table.entries.insert(key.clone(), done);
+                table.by_expiry.push_back((Instant::now() + TTL, key));
             }
             None => {
-                table.known.remove(&key);
+                table.entries.remove(&key);
             }
         }
     }
 }
 
-/// Ends requests that no client waits for any more: a client that hangs up may ask again.
-struct Begun<'a>(&'a Answers, Option<Key>);
+/// Removes the entry of a request that was cancelled or failed, so that the client may retry.
+struct RemoveOnDrop<'a>(&'a StoredResponses, Option<Key>);
 
-impl Drop for Begun<'_> {
+impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.1.take() {
             self.0.end(key, None);
@@ -95,9 +95,9 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Answers a request whose key is known as it was answered. Only what was carried out is stored: a refused client may try again.
-pub(crate) async fn once(
-    Extract(answers): Extract<Answers>,
+/// Answers a repeated request with the stored response. Only successful responses are stored, so a refused client may retry.
+pub(crate) async fn replay(
+    Extract(stored): Extract<StoredResponses>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -108,27 +108,30 @@ pub(crate) async fn once(
         return next.run(request).await;
     }
     let key = match key.to_str() {
-        Ok(key) if (1..=LONGEST_KEY).contains(&key.len()) => key.to_owned(),
+        Ok(key) if (1..=MAX_KEY_LENGTH).contains(&key.len()) => key.to_owned(),
         _ => {
             let detail =
-                format!("Idempotency-Key: expected 1 to {LONGEST_KEY} characters of ASCII");
+                format!("Idempotency-Key: expected 1 to {MAX_KEY_LENGTH} characters of ASCII");
             return Problem::bad(detail).into_response();
         }
     };
     let key = (request.uri().path().to_owned(), key);
     let (parts, body) = request.into_parts();
-    let Ok(asked) = to_bytes(body, LONGEST_BODY).await else {
+    let Ok(request_body) = to_bytes(body, LONGEST_BODY).await else {
         return Problem::too_large().into_response();
     };
-    match answers.begin(&key) {
-        Some(Known::UnderWay) => {
+    match stored.begin(&key) {
+        Some(Entry::InProgress) => {
             return Problem::conflict("the same Idempotency-Key is being answered").into_response();
         }
-        Some(Known::Done { asked: before, .. }) if before != asked => {
+        Some(Entry::Done {
+            request_body: before,
+            ..
+        }) if before != request_body => {
             let detail = "the same Idempotency-Key was used for something else";
             return Problem::unprocessable(detail).into_response();
         }
-        Some(Known::Done {
+        Some(Entry::Done {
             status,
             headers,
             body,
@@ -136,22 +139,22 @@ pub(crate) async fn once(
         }) => return (status, headers, body).into_response(),
         None => {}
     }
-    let mut begun = Begun(&answers, Some(key));
-    let request = Request::from_parts(parts, Body::from(asked.clone()));
+    let mut guard = RemoveOnDrop(&stored, Some(key));
+    let request = Request::from_parts(parts, Body::from(request_body.clone()));
     let (parts, body) = next.run(request).await.into_parts();
     let Ok(body) = to_bytes(body, usize::MAX).await else {
         return Problem::too_large().into_response();
     };
     if parts.status.is_success()
-        && let Some(key) = begun.1.take()
+        && let Some(key) = guard.1.take()
     {
-        let done = Known::Done {
-            asked,
+        let done = Entry::Done {
+            request_body,
             status: parts.status,
             headers: parts.headers.clone(),
             body: body.clone(),
         };
-        answers.end(key, Some(done));
+        stored.end(key, Some(done));
     }
     Response::from_parts(parts, Body::from(body))
 }
