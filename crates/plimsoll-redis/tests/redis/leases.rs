@@ -202,7 +202,7 @@ async fn a_lease_too_short_to_be_renewed_is_refused() {
     );
 }
 
-/// KeyState to fail: 128 scripts, two for each lease, because the server did not know the script when they were sent.
+/// Seen to fail: 128 scripts, two for each lease, because the server did not know the script when they were sent.
 #[tokio::test]
 async fn leases_that_are_returned_at_once_share_scripts_and_each_is_told_of_its_own() {
     const COUNT: u64 = 64;

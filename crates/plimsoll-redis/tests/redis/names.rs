@@ -83,7 +83,7 @@ async fn who_has_the_same_namespace_and_secret_shares_limits() {
 }
 
 /// If another program takes the port before a test's own server listens there, which happens under load, the test must not go on
-/// with that one: it may want a password or have no memory, and then every key has 0 of 3. KeyState to fail: the second had the
+/// with that one: it may want a password or have no memory, and then every key has 0 of 3. Seen to fail: the second had the
 /// server of the first.
 #[test]
 fn the_server_of_another_test_is_not_taken_for_ones_own() {
