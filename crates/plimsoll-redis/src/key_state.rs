@@ -5,7 +5,7 @@ use crate::{RedisLimiter, StoreError};
 /// The state of a key, read by [`RedisLimiter::look`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
-pub struct KeyState {
+pub struct Seen {
     /// The amount that could be granted now.
     pub available: u64,
     /// The amount that was granted and is not yet returned or refilled.
@@ -63,10 +63,10 @@ impl RedisLimiter {
     /// # Errors
     ///
     /// If the store does not answer.
-    pub async fn look(&self, key: impl AsRef<[u8]>) -> Result<KeyState, StoreError> {
+    pub async fn look(&self, key: impl AsRef<[u8]>) -> Result<Seen, StoreError> {
         let key = self.key(key.as_ref());
         let mut answer = self.ask("look", key, 0, String::new()).await?;
-        Ok(KeyState {
+        Ok(Seen {
             available: answer.number()?,
             in_use: answer.number()?,
         })

@@ -124,7 +124,7 @@ pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};
 pub use fleet::{Fleet, FleetAsk, FleetBuilder, FleetKey, FleetTotals};
 pub use health::{Latency, StoreEvent, StoreEvents, StoreFailure, StoreStats};
-pub use key_state::KeyState;
+pub use key_state::Seen;
 pub use limiter::RedisLimiter;
 pub use many::{StoreAnswer, StoreAnswers, StoreAsk, StoreDecision, StorePermits};
 pub use outage::Outage;
