@@ -1,4 +1,4 @@
-//! HTTP connections: accepted, bounded in what they may do, and ended in order.
+//! Accepts HTTP connections, enforces their timeouts and bounds, and shuts them down gracefully.
 
 use std::convert::Infallible;
 use std::io::Cursor;
@@ -20,32 +20,32 @@ use crate::handler::{Handler, TimedBody};
 use crate::http1;
 use crate::streams::Streams;
 
-/// How a client begins that speaks HTTP/2.
+/// The connection preface of HTTP/2.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How old connections become.
+/// The maximum age of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
-    /// After this time, ten per cent more or less, a connection takes no new requests, so that clients spread anew.
+    /// After this time, plus or minus ten per cent, a connection accepts no new requests, so that clients reconnect and spread over servers.
     pub most: Duration,
-    /// How long requests that are under way may take then.
+    /// How long requests in progress may take then.
     pub grace: Duration,
 }
 
-/// A port that speaks HTTP/1.1 and HTTP/2.
+/// A port for HTTP/1.1 and HTTP/2.
 #[derive(Clone, Debug)]
 pub struct HttpPort {
     head: Duration,
     last: Duration,
     connections: Places,
     age: Option<Age>,
-    /// How long the body of a request may take.
+    /// Timeout for the body of a request.
     body: Duration,
 }
 
 impl HttpPort {
-    /// The head of a request may take as long as `head`, and so may its body; what is under way when the port is closed as long
-    /// as `last`.
+    /// `head` is the timeout for the head of a request and for its body. `last` is how long requests in progress may take after the
+    /// port begins to drain.
     #[must_use]
     pub const fn new(head: Duration, last: Duration, connections: Places) -> Self {
         Self {
@@ -57,21 +57,21 @@ impl HttpPort {
         }
     }
 
-    /// Bodies of requests may take as long as they like: they are streams.
+    /// Disables the timeout for request bodies, for streaming calls.
     #[must_use]
     pub const fn streams(mut self) -> Self {
         self.body = Duration::MAX;
         self
     }
 
-    /// How old its connections become: as old as they like unless set.
+    /// Sets the maximum age of connections; unlimited by default.
     #[must_use]
     pub const fn age(mut self, age: Age) -> Self {
         self.age = Some(age);
         self
     }
 
-    /// Serves requests until `drain` begins and what is under way has ended.
+    /// Serves requests until `drain` begins and requests in progress have ended.
     pub async fn serve(self, listener: TcpListener, handler: impl Handler, drain: Drain) {
         let Self {
             head,
@@ -80,11 +80,11 @@ impl HttpPort {
             age,
             body: within,
         } = self;
-        // Nothing is sent: it is closed when the last connection has ended.
+        // Nothing is sent: the channel closes when the last connection has ended.
         let (open, mut all_ended) = mpsc::channel::<()>(1);
         while let Some(accepted) = drain.unless_begun(listener.accept()).await {
             let Ok((mut stream, peer)) = accepted else {
-                // Out of descriptors, mostly: others may end meanwhile.
+                // Usually out of file descriptors: wait for other connections to end.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
@@ -126,7 +126,7 @@ impl HttpPort {
                 }
                 let streams = Streams::default();
                 let builder = builder(head, streams.clone());
-                // The general server begins with what the fast path has read.
+                // hyper begins with the bytes that the fast path has read.
                 let (from, to) = stream.into_split();
                 let io = tokio::io::join(Cursor::new(read).chain(from), to);
                 let connection = builder.serve_connection(TokioIo::new(io), service);
@@ -144,7 +144,7 @@ impl HttpPort {
     }
 }
 
-/// The version of HTTP that a client begins to speak; `None` if it has left. hyper would wait for that without a bound.
+/// Detects the HTTP version of a client; `None` if it has disconnected. hyper would wait for the preface without a timeout.
 async fn version(stream: &TcpStream) -> Option<Version> {
     let mut seen = [0; PREFACE.len()];
     loop {
@@ -152,24 +152,24 @@ async fn version(stream: &TcpStream) -> Option<Version> {
             Ok(0) | Err(_) => return None,
             Ok(length) if seen[..length] != PREFACE[..length] => return Some(Version::HTTP_11),
             Ok(length) if length == seen.len() => return Some(Version::HTTP_2),
-            // What is there already is seen at once the next time.
+            // A partial preface makes the socket readable again at once.
             Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
 impl Age {
-    /// When a connection that begins now is too old.
+    /// When a new connection reaches its maximum age, with jitter.
     fn drawn(self) -> Instant {
         let mut byte = [128];
-        // Without randomness all become equally old.
+        // Without randomness there is no jitter.
         let _ = getrandom::fill(&mut byte);
         let part = 0.9 + f64::from(byte[0]) / 255.0 * 0.2;
         Instant::now() + self.most.mul_f64(part)
     }
 }
 
-/// Waits until a connection is too old, and returns how long its requests may still take.
+/// Waits until a connection reaches its maximum age. Returns how long its requests may still take.
 async fn aged(ends_at: Option<(Instant, Duration)>) -> Duration {
     let Some((at, grace)) = ends_at else {
         return std::future::pending().await;
@@ -185,7 +185,7 @@ fn builder(head: Duration, streams: Streams) -> Builder<Streams> {
         .timer(TokioTimer::new())
         .header_read_timeout(head)
         .max_buf_size(64 * 1024)
-        // Answers are small: head and body are one buffer, and so one write of one piece.
+        // Responses are small: head and body in one buffer are one write.
         .writev(false);
     builder
         .http2()

@@ -1,4 +1,4 @@
-//! Limits and decisions, as JSON.
+//! The JSON of limits and decisions.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use plimsoll_engine::{Answer, Hold, LimitView, Refusal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A limit as it stands.
+/// The JSON of a limit's current state.
 #[must_use]
 pub fn limit_json(view: &LimitView) -> Value {
     let snapshot = view.snapshot;
@@ -46,12 +46,12 @@ pub fn limit_json(view: &LimitView) -> Value {
     })
 }
 
-/// Milliseconds, to the microsecond.
+/// Milliseconds with microsecond precision.
 fn fraction(span: Duration) -> f64 {
     (span.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// A decision as a part of an answer; `None` is a request that no route is for.
+/// The JSON of a decision. `None` is a request that no route matches.
 #[must_use]
 pub fn decision_json(decided: Option<&Result<Hold, Refusal>>) -> Value {
     match decided {
@@ -73,7 +73,7 @@ pub fn decision_json(decided: Option<&Result<Hold, Refusal>>) -> Value {
     }
 }
 
-/// The answer of one limit.
+/// The answer of one limit, serialized as JSON.
 #[derive(Debug, Serialize)]
 pub struct LimitAnswer<'a> {
     limit: &'a str,
@@ -93,7 +93,7 @@ pub struct LimitAnswer<'a> {
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// What the file says about the limit.
+    /// The metadata of the limit in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a Metadata>,
 }

@@ -1,4 +1,4 @@
-//! Stopping in order: no new work, and what is under way ends.
+//! Graceful shutdown: no new work is accepted, and work in progress ends. Also the limit on connections.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,43 +6,43 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
 
-/// Whether the server stops. A clone sees the same.
+/// Observes whether the server is shutting down. Clones observe the same shutdown.
 #[derive(Clone, Debug)]
 pub struct Drain(watch::Receiver<bool>);
 
-/// Begins to stop when asked to, or when dropped.
+/// Starts the shutdown, when [`begin`](Self::begin) is called or the value is dropped.
 #[derive(Debug)]
 pub struct Begin(watch::Sender<bool>);
 
 impl Begin {
-    /// What begins to stop, and what sees it.
+    /// Creates a trigger and its observer.
     #[must_use]
     pub fn new() -> (Self, Drain) {
         let (begin, drain) = watch::channel(false);
         (Self(begin), Drain(drain))
     }
 
-    /// From now on it stops.
+    /// Starts the shutdown.
     pub fn begin(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl Drain {
-    /// Whether the server stops.
+    /// Whether the shutdown has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Returns when the server stops.
+    /// Waits until the shutdown begins.
     pub async fn begun(&self) {
         let mut drain = self.0.clone();
-        // An error is an owner that is gone.
+        // An error means that the trigger was dropped, which also starts the shutdown.
         let _ = drain.wait_for(|begun| *begun).await;
     }
 
-    /// What `work` comes to; `None` if the server stops before.
+    /// Runs `work`. Returns `None` if the shutdown begins before it is ready.
     pub async fn unless_begun<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -52,19 +52,19 @@ impl Drain {
     }
 }
 
-/// Places for connections, at most so many at a time.
+/// Bounds the number of concurrent connections. Clones share one bound.
 #[derive(Clone, Debug)]
 pub struct Places {
     taken: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// A place that is free again when it is dropped.
+/// A slot of [`Places`]. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct Place(Arc<AtomicUsize>);
 
 impl Places {
-    /// So many.
+    /// Allows at most `most` connections.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Places {
         }
     }
 
-    /// Takes one; `None` if all are taken.
+    /// Takes a slot; `None` if all are taken.
     #[must_use]
     pub fn enter(&self) -> Option<Place> {
         let taken = self.taken.fetch_add(1, Ordering::AcqRel);
@@ -81,7 +81,7 @@ impl Places {
         (taken < self.most).then_some(place)
     }
 
-    /// How many are taken.
+    /// The number of slots that are taken.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! What answers the requests of a port, and the bodies of requests it is handed.
+//! The handler of a port, and the requests that it receives.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -16,20 +16,19 @@ use plimsoll_tower::keys::PeerAddr;
 use tokio::time::Sleep;
 use tower_service::Service;
 
-/// Answers the requests of an [`HttpPort`](crate::HttpPort). An axum [`Router`] is one.
+/// Handles the requests of an [`HttpPort`](crate::HttpPort). Implemented for axum's [`Router`].
 pub trait Handler: Clone + Send + Sync + 'static {
-    /// Answers one request of the client with this address.
+    /// Handles one request of the client with this address.
     fn handle(
         &self,
         request: Request<TimedBody>,
         peer: SocketAddr,
     ) -> impl Future<Output = Response> + Send;
 
-    /// Fast path: answers a request over HTTP/1.1 that lies in the read buffer from its first byte to its last. The connection is
-    /// not read until the response is there, so a handler returns `None` for a request that may wait. The status of the response is one
-    /// that has a body.
+    /// Fast path: handles an HTTP/1.1 request that is completely in the read buffer. The connection is not read until the handler returns,
+    /// so it must return `None` for a request that may wait. The status of the response must allow a body.
     ///
-    /// `None` passes the request, and everything that follows it on its connection, to [`handle`](Self::handle).
+    /// `None` passes this request and all later requests of the connection to [`handle`](Self::handle). By default all are passed.
     fn handle_buffered(
         &self,
         request: &BufferedRequest<'_>,
@@ -50,7 +49,7 @@ impl Handler for Router {
     }
 }
 
-/// A request over HTTP/1.1 that lies in the read buffer of its connection, head and body.
+/// An HTTP/1.1 request whose head and body are in the read buffer of its connection.
 #[derive(Debug)]
 pub struct BufferedRequest<'a> {
     pub(crate) method: &'a str,
@@ -60,7 +59,7 @@ pub struct BufferedRequest<'a> {
 }
 
 impl<'a> BufferedRequest<'a> {
-    /// Whether it has this method and exactly this path, without a query.
+    /// Whether the request has this method and exactly this path, without a query.
     #[must_use]
     pub fn is(&self, method: &Method, path: &str) -> bool {
         self.method == method.as_str() && self.target == path
@@ -81,12 +80,12 @@ impl<'a> BufferedRequest<'a> {
     }
 }
 
-/// The body of a request, which fails if the client stops sending it for too long.
+/// The body of a request. It fails if the client does not send it within a timeout.
 #[derive(Debug)]
 pub struct TimedBody {
     body: Incoming,
     timeout: Duration,
-    /// Runs from the first time that a part of the body was waited for.
+    /// Started when the body is first waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

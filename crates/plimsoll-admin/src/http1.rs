@@ -1,9 +1,8 @@
-//! The fast path of HTTP/1.1: small requests that lie in one read buffer, answered without what large ones need.
+//! The fast path of HTTP/1.1: handles small requests from the read buffer, without hyper.
 //!
-//! For each request a general server makes a body that can be waited for, a map of header fields and messages between tasks, which
-//! costs more than a decision. Here a connection is read into one buffer, requests that lie in it from head to body are answered from
-//! it, and their responses are one write. A request that is not as simple as that is passed to the general server, with
-//! everything that follows it on its connection.
+//! For each request hyper creates a streaming body, a header map and messages between tasks, which cost more than a decision. Here a
+//! connection is read into one buffer, requests that are complete in it are handled from it, and their responses are one write.
+//! Any other request is passed to hyper, with all later bytes of its connection.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -21,14 +20,14 @@ use tokio::time::Instant;
 
 use crate::handler::{BufferedRequest, Handler};
 
-/// How much is read at once.
+/// Size of one read.
 const READ: usize = 8 * 1024;
-/// A request with more fields is passed to the general server.
+/// Requests with more header fields are passed to hyper.
 const FIELDS: usize = 32;
 
-/// Answers the requests of a connection for as long as they arrive whole and `handler` takes them. Returns the bytes that were read
-/// and are for the general server; `None` if the connection has ended, because the client closed it, was idle for
-/// `idle`, or `ends` became ready. A response while `is_last` holds is the last one.
+/// Handles requests of a connection while they are complete in one buffer and `handler` accepts them. Returns the bytes that were
+/// read and have to be passed to hyper; `None` if the connection has ended, because the client closed it or was idle for `idle`, or
+/// `ends` became ready. A response while `is_last` returns `true` closes the connection.
 pub(crate) async fn serve(
     stream: &mut TcpStream,
     handler: &impl Handler,
@@ -79,7 +78,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// The request with which `bytes` begin, and its length; `None` unless all of it is there and its end is beyond doubt.
+/// Parses the request at the start of `bytes` and returns its length. `None` if it is incomplete or its length is ambiguous.
 fn parse<'a>(
     bytes: &'a [u8],
     fields: &'a mut [Header<'a>],
@@ -117,7 +116,7 @@ fn parse<'a>(
     Some((request, head + body.len()))
 }
 
-/// Writes a response as the general server does.
+/// Writes a response in the format of hyper.
 fn write(response: &Response<Bytes>, closes: bool, to: &mut Vec<u8>) -> io::Result<()> {
     let status = response.status();
     let reason = status.canonical_reason().unwrap_or_default();
@@ -138,7 +137,7 @@ fn write(response: &Response<Bytes>, closes: bool, to: &mut Vec<u8>) -> io::Resu
     Ok(())
 }
 
-/// Writes the field `date` and the end of the head. The text is made once a second.
+/// Writes the field `date` and the end of the head. The text is formatted once a second.
 fn date(to: &mut Vec<u8>) {
     thread_local! {
         static TEXT: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
@@ -152,7 +151,7 @@ fn date(to: &mut Vec<u8>) {
     TEXT.with_borrow_mut(|(of, text)| {
         if *of != second {
             text.clear();
-            // It cannot fail: it is written to a string.
+            // Writing to a string never fails.
             let _ = write!(text, "date: {}\r\n\r\n", httpdate::HttpDate::from(now));
             *of = second;
         }
@@ -160,7 +159,7 @@ fn date(to: &mut Vec<u8>) {
     });
 }
 
-/// Writes all of it, mostly at once: there is room for it, and no time to be kept.
+/// Writes all bytes. Usually the socket buffer has room, and no timer is needed.
 async fn send(stream: &mut TcpStream, bytes: &[u8], within: Duration) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());

@@ -27,4 +27,4 @@ pub use problem::Problem;
 pub use prometheus::{escaped, family};
 pub use reload::{Hangup, Reloads};
 pub use request::{DecisionRequest, PreparedDecision};
-pub use secret::is_same;
+pub use secret::constant_time_eq;

@@ -1,4 +1,4 @@
-//! Metrics in the text format of Prometheus. Labels come from the file only, so there are as many as it has limits.
+//! Metrics in the text format of Prometheus. Labels are names from the file, so their number is bounded.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use plimsoll_engine::{LimitView, Limits};
 
 use crate::prometheus::{escaped, family};
 
-/// How all limits stand, and their stores.
+/// The metrics of all limits and stores.
 pub(crate) async fn metrics(all: &Limits) -> String {
     let mut out = String::new();
     #[cfg(feature = "redis")]

@@ -1,4 +1,4 @@
-//! The admin port: the live page, health, readiness, metrics and limits as they stand.
+//! The admin port: the live page, health, readiness, metrics and the state of limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,23 +25,23 @@ use crate::page::{self, Streams};
 use crate::problem::Problem;
 use crate::reload::Reloads;
 use crate::request::DecisionRequest;
-use crate::secret::is_same;
+use crate::secret::constant_time_eq;
 
-/// How many keys of a limit are shown.
+/// Number of keys in `/top`.
 const TOP: usize = 10;
-/// How long a question is at most.
+/// Maximum length of a request body.
 const LONGEST_BODY: usize = 256 * 1024;
 
-/// What a program shows beside its limits.
+/// What a program adds to its admin port.
 pub trait Program: Send + Sync + 'static {
-    /// Fields of `/limits` and of each event. The page shows `connections`, `leases`, `in_flight`, `upstreams` and `quotas`,
-    /// where they are there.
+    /// Additional fields of `/limits` and of each event. The page shows `connections`, `leases`, `in_flight`, `upstreams` and `quotas`
+    /// if they are present.
     fn fields(&self) -> Map<String, Value>;
 
-    /// Writes the metrics that only this program has.
+    /// Writes the metrics of this program.
     fn metrics(&self, out: &mut String);
 
-    /// Paths that only this program has.
+    /// Additional paths of this program; none by default.
     fn paths(self: Arc<Self>) -> Router {
         Router::new()
     }
@@ -60,7 +60,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// A port for operators of `program`, which is not ready any more when `drain` begins.
+    /// Creates the port. `/readyz` fails as soon as `drain` begins.
     pub fn new(limits: Limits, reloads: Reloads, drain: Drain, program: Arc<impl Program>) -> Self {
         Self {
             limits,
@@ -73,7 +73,7 @@ impl Admin {
         }
     }
 
-    /// What must be said to be answered: nothing unless set.
+    /// Sets the token that operators must send; none by default.
     #[must_use]
     pub fn token(mut self, token: Option<String>) -> Self {
         self.token = token.map(Into::into);
@@ -111,7 +111,7 @@ impl fmt::Debug for Admin {
     }
 }
 
-/// Not ready any more as soon as the program stops, so that others are asked in its place.
+/// `GET /readyz`. Fails as soon as the shutdown begins, so that a load balancer chooses another server.
 async fn ready(Extract(admin): Extract<Admin>) -> (StatusCode, &'static str) {
     match admin.drain.has_begun() {
         true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
@@ -123,13 +123,13 @@ async fn limits(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> J
     Json(shown.look(&admin))
 }
 
-/// `GET /events`: what `/limits` says, each second.
+/// `GET /events`: the JSON of `/limits` each second.
 async fn events(Extract(admin): Extract<Admin>, Query(shown): Query<Shown>) -> Response {
     let (streams, drain) = (admin.streams.clone(), admin.drain.clone());
     page::events(&streams, drain, move || shown.look(&admin))
 }
 
-/// `POST /peek`: what would be decided, without taking anything.
+/// `POST /peek`: the decision for a request, without taking permits.
 async fn peek(
     Extract(admin): Extract<Admin>,
     body: Result<Json<DecisionRequest>, JsonRejection>,
@@ -145,7 +145,7 @@ async fn all_metrics(Extract(admin): Extract<Admin>) -> Response {
     ([(CONTENT_TYPE, kind)], out).into_response()
 }
 
-/// Which limits are shown: those with a name that contains `search`, and of them at most `most`.
+/// The query of `/limits`: shows at most `most` limits whose names contain `search`.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Shown {
@@ -181,13 +181,13 @@ impl Shown {
     }
 }
 
-/// Which limit the keys are of.
+/// The query of `/top`.
 #[derive(Debug, Deserialize)]
 struct Of {
     limit: String,
 }
 
-/// `GET /top?limit=NAME`: the keys that come most often, masked.
+/// `GET /top?limit=NAME`: the most frequent keys, masked.
 async fn top(
     Extract(admin): Extract<Admin>,
     Query(of): Query<Of>,
@@ -203,18 +203,18 @@ async fn top(
     ))
 }
 
-/// What came of reading the file again: how often, and what changed the last time or was wrong with it.
+/// `GET /reload`: the number of reloads, and the changes or errors of the last one.
 async fn reload(Extract(admin): Extract<Admin>) -> Json<Value> {
     let (done, refused, last) = admin.reloads.seen();
     Json(json!({ "done": done, "refused": refused, "last": last }))
 }
 
-/// Refuses host names that a foreign page could have pointed at this machine, and requests without the token.
+/// Refuses requests without the token, and without a token requests for host names, to prevent DNS rebinding.
 async fn guard(Extract(admin): Extract<Admin>, request: Request, next: Next) -> Response {
     if let Some(token) = &admin.token {
-        let said = request.headers().get(AUTHORIZATION);
-        let said = said.and_then(|it| said_token(it.as_bytes()));
-        if !said.is_some_and(|said| is_same(token.as_bytes(), &said)) {
+        let presented = request.headers().get(AUTHORIZATION);
+        let presented = presented.and_then(|it| presented_token(it.as_bytes()));
+        if !presented.is_some_and(|presented| constant_time_eq(token.as_bytes(), &presented)) {
             let ask = [(WWW_AUTHENTICATE, "Basic realm=\"plimsoll\"")];
             let why =
                 "expected Authorization: Bearer TOKEN; in a browser, the token as the password\n";
@@ -227,8 +227,8 @@ async fn guard(Extract(admin): Extract<Admin>, request: Request, next: Next) -> 
     next.run(request).await
 }
 
-/// The token of a client, or the password that a browser asked its user for.
-fn said_token(authorization: &[u8]) -> Option<Vec<u8>> {
+/// The token in an `authorization` field: a bearer token, or the password of basic authentication.
+fn presented_token(authorization: &[u8]) -> Option<Vec<u8>> {
     if let Some(token) = authorization.strip_prefix(b"Bearer ") {
         return Some(token.to_vec());
     }
@@ -238,7 +238,7 @@ fn said_token(authorization: &[u8]) -> Option<Vec<u8>> {
     Some(both[colon + 1..].to_vec())
 }
 
-/// Whether the host that is asked for is an address or localhost: other names could be anybody's.
+/// Whether the host of the request is an address or `localhost`. Any other name could be controlled by an attacker.
 fn is_local(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else {
         return true;

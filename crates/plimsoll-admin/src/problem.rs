@@ -1,4 +1,4 @@
-//! What is wrong with a request, as `application/problem+json` (RFC 9457).
+//! Error responses as `application/problem+json` (RFC 9457).
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::JsonRejection;
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
 
-/// An answer that is not what was asked for.
+/// An error response (RFC 9457).
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -27,32 +27,32 @@ impl Problem {
         }
     }
 
-    /// Something is wrong with what was asked.
+    /// 400: the request is invalid.
     #[must_use]
     pub fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail)
     }
 
-    /// What was asked for is not there.
+    /// 404: the resource does not exist.
     #[must_use]
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "Not Found", detail)
     }
 
-    /// The path knows other methods.
+    /// 405: the path does not support the method.
     #[must_use]
     pub fn not_allowed() -> Self {
         let detail = "this path knows other methods; /openapi.json describes them";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed", detail)
     }
 
-    /// It cannot be done as things are.
+    /// 409: the request conflicts with another one.
     #[must_use]
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "Conflict", detail)
     }
 
-    /// The body is too large.
+    /// 413: the body is too large.
     #[must_use]
     pub fn too_large() -> Self {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
@@ -63,14 +63,14 @@ impl Problem {
         )
     }
 
-    /// It was understood, and cannot be done.
+    /// 422: the request is well-formed and cannot be executed.
     #[must_use]
     pub fn unprocessable(detail: impl Into<String>) -> Self {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Self::new(status, "Unprocessable Entity", detail)
     }
 
-    /// The server stops.
+    /// 503: the server is shutting down.
     #[must_use]
     pub fn stopping() -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -79,14 +79,14 @@ impl Problem {
         Self::refused(status, kind, "Service Unavailable", detail)
     }
 
-    /// The token is missing or wrong.
+    /// 401: the token is missing or wrong.
     #[must_use]
     pub fn unauthorized() -> Self {
         let detail = "expected the token of this server: Authorization: Bearer TOKEN";
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
     }
 
-    /// A decision that was refused.
+    /// A refused decision, with a status, a type and a title.
     #[must_use]
     pub fn refused(
         status: StatusCode,
@@ -99,14 +99,14 @@ impl Problem {
         problem
     }
 
-    /// Says something of somebody else's words, unless it says something by that name already.
+    /// Adds a field unless there is one with this name: for names that come from the file.
     #[must_use]
-    pub fn say(mut self, name: &str, value: Value) -> Self {
+    pub fn with_if_absent(mut self, name: &str, value: Value) -> Self {
         self.more.entry(name).or_insert(value);
         self
     }
 
-    /// Says something more.
+    /// Adds a field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-/// Writes what comes before the values of a metric.
+/// Writes the `HELP` and `TYPE` lines of a metric.
 pub fn family(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// A value of a label, as it is written between quotes.
+/// Escapes the value of a label.
 #[must_use]
 pub fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\")

@@ -1,4 +1,4 @@
-//! The file of limits, read again when it changes or the process receives a signal.
+//! Reloads the file of limits when it changes or the process receives SIGHUP.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::systemd;
 
-/// What came of reading the file again. A clone is the same.
+/// The results of reloads. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Reloads(Arc<Mutex<Counted>>);
 
@@ -18,7 +18,7 @@ pub struct Reloads(Arc<Mutex<Counted>>);
 struct Counted {
     done: u64,
     refused: u64,
-    /// What the last time changed, or why it was refused, as JSON.
+    /// The changes of the last reload, or its errors, as JSON.
     last: Option<Value>,
 }
 
@@ -28,7 +28,7 @@ impl Reloads {
         match result {
             Ok(changes) => {
                 counted.done += 1;
-                // What a signal had read is looked at once more: the last difference stays.
+                // After a reload by signal the file is polled once more without a difference: keeps the last result.
                 let is_right = counted
                     .last
                     .as_ref()
@@ -48,15 +48,15 @@ impl Reloads {
         }
     }
 
-    /// How often the file was put in place and refused, and what came of the last time that changed something or was refused.
+    /// The number of successful reloads, the number of failed ones, and the result of the last reload that changed something or failed.
     #[must_use]
     pub fn seen(&self) -> (u64, u64, Option<Value>) {
         let counted = self.lock();
         (counted.done, counted.refused, counted.last.clone())
     }
 
-    /// Looks at the file for ever, and reads it at once when the process gets SIGHUP. `replace` puts it in place and says what
-    /// changed; a bad file changes nothing. systemd is told how many `limits` there are.
+    /// Polls the file for changes, forever, and reloads it at once on SIGHUP. `replace` applies a file and returns the changes; an invalid
+    /// file changes nothing. Reports the number of `limits` to systemd.
     pub async fn watch(
         self,
         file: PathBuf,
@@ -102,7 +102,7 @@ impl Reloads {
     }
 }
 
-/// SIGHUP, where there is such a thing. From when it is made the signal no longer ends the process.
+/// A listener for SIGHUP, on Unix. Once it is created, the signal no longer ends the process.
 #[derive(Debug)]
 pub struct Hangup {
     #[cfg(unix)]
@@ -110,10 +110,10 @@ pub struct Hangup {
 }
 
 impl Hangup {
-    /// How often files are looked at, beside the signal.
+    /// Interval at which files are polled for changes.
     pub const EVERY: Duration = Duration::from_millis(500);
 
-    /// Waits for signals from now on.
+    /// Installs the signal handler.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -126,7 +126,7 @@ impl Hangup {
         }
     }
 
-    /// Lives through every signal, where there is no file to be read again.
+    /// Ignores the signal, forever: for programs without a file.
     pub async fn ignore(mut self) {
         loop {
             self.next().await;
@@ -134,7 +134,7 @@ impl Hangup {
         }
     }
 
-    /// Returns when the process has got one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         #[cfg(unix)]
         if let Some(signal) = &mut self.signal

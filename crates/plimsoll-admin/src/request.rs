@@ -1,4 +1,4 @@
-//! Requests for a decision, as JSON: limits by name, or an HTTP request whose limits the routes of the file name.
+//! Requests for a decision, as JSON: limits by name, or an HTTP request that is matched by the routes of the file.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,9 +14,9 @@ use serde::Deserialize;
 use crate::drain::Drain;
 use crate::problem::Problem;
 
-/// How many limits one decision asks at most.
+/// Maximum number of limits in one decision.
 const MOST_ASKS: usize = 64;
-/// How long a decision may wait at most.
+/// Maximum time that a decision may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// One decision: a limit, several of them (`asks`), or a `request`.
@@ -31,12 +31,12 @@ pub struct DecisionRequest {
     request: Option<Described>,
     #[serde(default)]
     priority: Priority,
-    /// How long to wait in queues, in milliseconds; not at all unless set.
+    /// How long to wait in queues, in milliseconds; 0 by default.
     #[serde(default)]
     wait_ms: u64,
 }
 
-/// What is asked of one limit.
+/// An ask for one limit by name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -46,7 +46,7 @@ struct Named {
     cost: Option<u64>,
 }
 
-/// A request, as the client of this server received it.
+/// The HTTP request that a client of this server wants to have checked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
@@ -63,12 +63,12 @@ struct Described {
     claims: BTreeMap<String, String>,
 }
 
-/// A request for a decision in which everything was found to be right.
+/// A validated request for a decision.
 #[derive(Debug)]
-pub struct PreparedDecision(What, Demand);
+pub struct PreparedDecision(Subject, Demand);
 
 #[derive(Debug)]
-enum What {
+enum Subject {
     Named(Vec<Named>),
     Request(Request<()>),
 }
@@ -80,11 +80,11 @@ impl DecisionRequest {
         self.wait_ms > 0
     }
 
-    /// Checks everything that can be wrong. Concurrency limits are accepted only if the caller `holds` permits.
+    /// Validates the request. Concurrency limits are accepted only if the caller `holds` permits.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what was expected.
+    /// If the request is invalid.
     pub fn prepare(self, limits: &Limits, holds: bool) -> Result<PreparedDecision, Problem> {
         let wait = Duration::from_millis(self.wait_ms);
         if wait > LONGEST_WAIT {
@@ -108,7 +108,7 @@ impl DecisionRequest {
             }],
             (None, Some(asks), None) => asks,
             (None, None, Some(request)) => {
-                return Ok(PreparedDecision(What::Request(request.build()?), like));
+                return Ok(PreparedDecision(Subject::Request(request.build()?), like));
             }
             _ => {
                 return Err(Problem::bad(
@@ -140,7 +140,7 @@ impl DecisionRequest {
                 Some(_) => {}
             }
         }
-        Ok(PreparedDecision(What::Named(asks), like))
+        Ok(PreparedDecision(Subject::Named(asks), like))
     }
 }
 
@@ -192,11 +192,11 @@ impl Described {
 }
 
 impl PreparedDecision {
-    /// Decides. `None` if no route is for the request. Requests that wait when the server stops are answered so.
+    /// Decides. `None` if no route matches the request.
     ///
     /// # Errors
     ///
-    /// If the server stops meanwhile.
+    /// If the shutdown begins while the decision waits.
     pub async fn decide(
         &self,
         limits: &Limits,
@@ -204,8 +204,8 @@ impl PreparedDecision {
     ) -> Result<Option<Result<Hold, Refusal>>, Problem> {
         let Self(what, like) = self;
         let decide = match what {
-            What::Named(asks) => Some(limits.decide(&names(asks), *like)),
-            What::Request(request) => limits.decide_request(&Head::of(request), *like),
+            Subject::Named(asks) => Some(limits.decide(&names(asks), *like)),
+            Subject::Request(request) => limits.decide_request(&Head::of(request), *like),
         };
         let Some(decide) = decide else {
             return Ok(None);
@@ -217,21 +217,21 @@ impl PreparedDecision {
         decided.map(Some).ok_or_else(Problem::stopping)
     }
 
-    /// What [`decide`](Self::decide) would say, without taking anything.
+    /// Returns what [`decide`](Self::decide) would decide, without taking permits.
     #[must_use]
     pub fn peek(&self, limits: &Limits) -> Option<Result<Hold, Refusal>> {
         match &self.0 {
-            What::Named(asks) => Some(limits.peek(&names(asks))),
-            What::Request(request) => limits.peek_request(&Head::of(request)),
+            Subject::Named(asks) => Some(limits.peek(&names(asks))),
+            Subject::Request(request) => limits.peek_request(&Head::of(request)),
         }
     }
 
-    /// The limits, where they were named.
+    /// The asks of a request for limits by name. `None` for an HTTP request.
     #[must_use]
     pub fn named(&self) -> Option<Vec<Ask<'_>>> {
         match &self.0 {
-            What::Named(asks) => Some(names(asks)),
-            What::Request(_) => None,
+            Subject::Named(asks) => Some(names(asks)),
+            Subject::Request(_) => None,
         }
     }
 }

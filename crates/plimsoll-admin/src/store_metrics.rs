@@ -1,4 +1,4 @@
-//! Metrics of stores. Labels are the names that stores have in the file, causes and classes of time: all of them bounded.
+//! Metrics of stores. Labels are names of stores in the file, causes and histogram buckets, all of them bounded.
 
 use std::fmt::Write;
 
@@ -86,7 +86,7 @@ pub(crate) fn write(out: &mut String, stores: &[(String, StoreStats)]) {
     family(out, name, "histogram", "How long calls to the store took.");
     for (store, stats) in stores {
         let (store, latency) = (escaped(store), &stats.latency);
-        for (most, count) in latency.classes() {
+        for (most, count) in latency.buckets() {
             let most = most.as_secs_f64();
             let _ = writeln!(
                 out,

@@ -1,7 +1,7 @@
-//! Requests of a connection over HTTP/2, answered by the task of the connection.
+//! An executor that polls the streams of an HTTP/2 connection on the task of the connection.
 //!
-//! Most are answered at once: a task for each of them costs more than the answer. So each is begun when all that have arrived are
-//! read, one after the other, and their answers are sent together. One that has to wait becomes a task of its own.
+//! Most requests are ready at the first poll, and a task for each would cost more than its response. After all requests that have
+//! arrived are read, each is polled once, and their responses are sent together. A request that is pending becomes a task of its own.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use hyper::rt::Executor;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The requests of one connection that have arrived and are not begun.
+/// The requests of one connection that have arrived and were not polled.
 #[derive(Clone, Default)]
 pub(crate) struct Streams(Arc<Mutex<Vec<Stream>>>);
 
@@ -27,18 +27,18 @@ where
 }
 
 impl Streams {
-    /// Serves the connection whose requests these are until it ends.
+    /// Drives the connection and its requests until it ends.
     pub(crate) async fn serve<C: Future>(&self, mut connection: Pin<&mut C>) -> C::Output {
         poll_fn(|cx| {
             loop {
                 let polled = connection.as_mut().poll(cx);
                 let arrived = std::mem::take(&mut *self.arrived());
                 if polled.is_ready() || arrived.is_empty() {
-                    // What arrived on a connection that has ended is not begun.
+                    // Requests on a connection that has ended are dropped.
                     return polled;
                 }
                 for mut stream in arrived {
-                    // As with a task of its own, a request that panics ends itself, and no other.
+                    // As with a task of its own, a panic ends only its request.
                     let begun = catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll(cx)));
                     if let Ok(Poll::Pending) = begun {
                         tokio::spawn(stream);

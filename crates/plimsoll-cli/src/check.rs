@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use plimsoll_config::{Config, ConfigError, schema};
 use serde_json::json;
 
-use crate::which;
+use crate::file_kind;
 
 /// Check configuration files, and print the limits they come to
 ///
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     schema: bool,
 }
 
-/// Checks the files one after the other. One that is wrong does not keep the others from being checked.
+/// Checks the files one after the other. An invalid file does not stop the check of the others.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     if args.schema {
         write!(out, "{}", schema())?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
         if config.is_err() {
             status = ExitCode::from(2);
         }
-        tell(file, &config, err)?;
+        print_problems(file, &config, err)?;
         match config {
             _ if args.json => documents.push(json(file, &config)),
             Ok(config) if !args.quiet => documents.push(format!("# {}\n{config}", file.display())),
@@ -66,26 +66,30 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     if args.json {
         writeln!(out, "[{}]", documents.join(",\n"))?;
     } else {
-        // Several files are several documents.
+        // Separates the YAML documents of several files.
         write!(out, "{}", documents.join("---\n"))?;
     }
     Ok(status)
 }
 
-/// What is wrong with a file, or odd about it.
-fn tell(file: &Path, config: &Result<Config, ConfigError>, err: &mut impl Write) -> io::Result<()> {
+/// Prints the errors and warnings of a file.
+fn print_problems(
+    file: &Path,
+    config: &Result<Config, ConfigError>,
+    err: &mut impl Write,
+) -> io::Result<()> {
     match config {
         Ok(config) => config
             .warnings()
             .try_for_each(|warning| writeln!(err, "{warning} (warning)")),
-        Err(error) => match which::hint(file, "check") {
+        Err(error) => match file_kind::hint(file, "check") {
             Some(hint) => writeln!(err, "{hint}"),
             None => error.lines().try_for_each(|line| writeln!(err, "{line}")),
         },
     }
 }
 
-/// A file as an object of JSON.
+/// The JSON object of a file.
 fn json(file: &Path, config: &Result<Config, ConfigError>) -> String {
     let (mut files, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     let mut valid = serde_json::Map::new();

@@ -33,11 +33,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
-    // What goes wrong on purpose is not to be logged for each request.
+    // Logs only if requested: most requests of the demo fail on purpose.
     if std::env::var_os("PLIMSOLL_LOG").is_some() {
         log(Log::Text);
     }
-    // Said before two minutes have passed in vain.
+    // Fails before the run and not after two minutes.
     if let Some(file) = &args.report
         && let Some(parent) = file.parent()
         && !(parent.as_os_str().is_empty() || parent.is_dir())
@@ -78,7 +78,7 @@ async fn show(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     let mut screen = Screen::new();
     let tell = |event: Event| {
         if written.is_ok() {
-            written = screen.tell(&event, out);
+            written = screen.print(&event, out);
         }
     };
     let report = demo.run(signals.next(), tell).await;
@@ -102,7 +102,7 @@ async fn show(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     }
 }
 
-/// Asks the desktop for a browser; where there is none, the address has been printed.
+/// Opens the page with the desktop's browser. If there is none, the address has been printed.
 fn open(page: &str, err: &mut impl Write) -> io::Result<()> {
     let program = match std::env::consts::OS {
         "macos" => "open",
@@ -124,7 +124,7 @@ fn open(page: &str, err: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Stages a line each; between them, on a terminal, a line that moves.
+/// Prints a line for each stage, and on a terminal a status line that is updated between them.
 struct Screen {
     moves: bool,
 }
@@ -136,7 +136,7 @@ impl Screen {
         }
     }
 
-    fn tell(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
+    fn print(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
         let clear = if self.moves { "\r\x1b[K" } else { "" };
         match event {
             Event::Begins(phase) => writeln!(out, "{clear}\n{}:", phase.as_str())?,

@@ -1,4 +1,4 @@
-//! `plimsoll gateway`: limits before other servers.
+//! `plimsoll gateway`: a reverse proxy with limits.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     process: Process,
 }
 
-/// Read here rather than with the other arguments: what is wrong would be shown, and there may be a password in it.
+/// Parses the origin here and not with clap, which would print an invalid value that may contain a password.
 fn origin(text: &str) -> Result<Origin, String> {
     Origin::parse(text).map_err(|hint| format!("--to: expected {}{hint}", Origin::WANTED))
 }
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what is served, where, and behind which limits.
+/// Prints the addresses, the origins and the limits.
 fn greet(gateway: &Gateway, args: &Args, out: &mut impl Write) -> io::Result<()> {
     for address in gateway.addresses() {
         writeln!(out, "gateway http://{address}")?;

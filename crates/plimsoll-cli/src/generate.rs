@@ -1,4 +1,4 @@
-//! `plimsoll generate`: completions for shells and manual pages, for those who package the program.
+//! `plimsoll generate`: shell completions and manual pages, for packagers.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Args, command: &mut clap::Command) -> io::Result<ExitCo
     for directory in [&completions, &pages] {
         std::fs::create_dir_all(directory)?;
     }
-    // Each page says what `help` would. Before the completions: they add that command to it for good.
+    // Manual pages first: the generator of completions adds a `help` command permanently.
     let without = command.clone().disable_help_subcommand(true);
     clap_mangen::generate_to(without, &pages)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {

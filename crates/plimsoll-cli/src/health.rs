@@ -1,14 +1,14 @@
-//! `plimsoll health`: whether a server is ready, for images without a shell.
+//! `plimsoll health`: checks whether a server is ready, for images without a shell.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a server may take to answer.
-const LONGEST: Duration = Duration::from_secs(2);
-/// How much of an answer is read.
-const MOST: u64 = 4096;
+/// Timeout of the request.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of a response.
+const MAX_RESPONSE: u64 = 4096;
 
 /// Asks a server whether it is ready
 ///
@@ -45,15 +45,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
 }
 
 fn ask(admin: SocketAddr) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&admin, LONGEST)?;
-    stream.set_read_timeout(Some(LONGEST))?;
-    stream.set_write_timeout(Some(LONGEST))?;
+    let mut stream = TcpStream::connect_timeout(&admin, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(
         stream,
         "GET /readyz HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n"
     )?;
     let mut answer = String::new();
-    stream.take(MOST).read_to_string(&mut answer)?;
+    stream.take(MAX_RESPONSE).read_to_string(&mut answer)?;
     Ok(answer)
 }
 

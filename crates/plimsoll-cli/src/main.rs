@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod file_kind;
 mod gateway;
 mod generate;
 mod health;
@@ -11,7 +12,6 @@ mod serve;
 mod simulate;
 mod test;
 mod top;
-mod which;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Not locked: a progress bar is drawn by whichever thread gets on.
+    // Not locked: other threads draw the progress bar.
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let status = match Cli::parse().command {
         Command::Check(args) => check::run(&args, &mut out, &mut err),
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args, &mut Cli::command()),
     };
     status.unwrap_or_else(|error| {
-        // Whoever reads our output may stop reading: nothing to complain about.
+        // A closed pipe is not an error: the reader stopped reading.
         if error.kind() != ErrorKind::BrokenPipe {
             let _ = writeln!(err, "plimsoll: {error}");
         }

@@ -1,4 +1,4 @@
-//! What the commands that serve have in common: addresses, times, logs, signals.
+//! Arguments, logging and signals that `serve` and `gateway` share.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Where to listen, if anywhere.
+/// An address to listen on, or `off`.
 #[derive(Clone, Copy)]
 pub(crate) struct Port(Option<SocketAddr>);
 
@@ -31,7 +31,7 @@ impl FromStr for Port {
     }
 }
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Log {
     /// For people
@@ -40,7 +40,7 @@ pub(crate) enum Log {
     Json,
 }
 
-/// Arguments of every command that serves.
+/// The arguments that `serve` and `gateway` share.
 #[derive(clap::Args)]
 pub(crate) struct Process {
     /// What operators must say to be answered. Needed where the admin port is not on a loopback address
@@ -65,7 +65,7 @@ pub(crate) struct Process {
     pub(crate) log: Log,
 }
 
-/// A time as files spell it.
+/// Parses a duration in the syntax of files.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time above 0 with its unit, such as 500ms, 30s or 5m".to_owned();
     let node = plimsoll_spec::parse(text)
@@ -75,7 +75,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     plimsoll_spec::scalar::period(&node).map_err(|_| wrong())
 }
 
-/// Logs to stderr, as much as the environment says.
+/// Logs to stderr, at the level that the environment sets.
 pub(crate) fn log(form: Log) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
@@ -88,7 +88,7 @@ pub(crate) fn log(form: Log) {
     }
 }
 
-/// Signals to end. From when this is made they no longer end the process by themselves.
+/// A listener for SIGINT and SIGTERM. Once it is created, they no longer end the process.
 pub(crate) struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
@@ -111,7 +111,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Returns when there is one.
+    /// Waits for a signal.
     pub(crate) async fn next(mut self) {
         #[cfg(unix)]
         tokio::select! {

@@ -9,8 +9,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_config::Config;
 use plimsoll_replay::{DurationUnit, LogFormat, Logs, Progress, Replay, Report};
 
+use crate::file_kind;
 use crate::process::duration;
-use crate::which;
 
 /// Replay access logs under the limits of a file, in virtual time
 ///
@@ -102,7 +102,7 @@ fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| wanted.to_owned())
 }
 
-/// How much may be refused: of all requests, or of those of one limit.
+/// The maximum share of refusals: of all requests, or of those of one limit.
 #[derive(Clone, Debug)]
 struct Threshold {
     limit: Option<String>,
@@ -121,7 +121,7 @@ fn threshold(text: &str) -> Result<Threshold, String> {
 }
 
 impl Threshold {
-    /// What is said if more is refused.
+    /// The message if more is refused.
     fn exceeded(&self, report: &Report) -> Option<String> {
         let (what, refused) = match &self.limit {
             None => ("of all requests".to_owned(), report.refused_share),
@@ -144,8 +144,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     let mut read = |path: &Path| match Config::from_file(path) {
         Ok(config) => Ok(Some(config)),
         Err(error) => {
-            // It is a file of limits, as `check` reads them.
-            match which::hint(path, "check") {
+            // `replay` reads the same files as `check`.
+            match file_kind::hint(path, "check") {
                 Some(hint) => writeln!(err, "{hint}")?,
                 None => error.lines().try_for_each(|line| writeln!(err, "{line}"))?,
             }
@@ -221,7 +221,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     })
 }
 
-/// What is wrong with the arguments, where the limits are needed to know.
+/// Errors in arguments that can be checked only against the limits.
 fn wrong_arguments(args: &Args, config: &Config) -> Option<String> {
     let named = args.max_refused.iter().filter_map(|it| it.limit.as_deref());
     let names: Vec<&str> = config.limiters().collect();
@@ -242,7 +242,7 @@ fn wrong_arguments(args: &Args, config: &Config) -> Option<String> {
     })
 }
 
-/// A bar for people.
+/// The progress bar.
 struct Bar(ProgressBar);
 
 impl Bar {

@@ -1,4 +1,4 @@
-//! `plimsoll serve`: limits for every language.
+//! `plimsoll serve`: serves limits over HTTP, RESP and gRPC.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -190,7 +190,7 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     settings.envoy = args.envoy.into();
     settings.token = args.token;
     settings.admin_token = args.process.admin_token;
-    settings.state = args.state;
+    settings.state_dir = args.state;
     settings.state_every = args.state_every;
     settings.grpc_age = args.grpc_age;
     settings.otlp = args.otlp;
@@ -231,7 +231,7 @@ async fn serve(args: Args, out: &mut impl Write, err: &mut impl Write) -> io::Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a limit promises, in words. `fields` are those of the file, `most` is what is granted at once at most.
+/// Describes a limit in words. `fields` are its fields in the file, `most` is the maximum that it grants at once.
 fn promise(most: u64, fields: &Value) -> String {
     let amount = |name: &str| fields[name].as_u64();
     let span = |name: &str| {
@@ -256,10 +256,10 @@ fn promise(most: u64, fields: &Value) -> String {
     }
 }
 
-/// So many limits are named.
+/// Maximum number of limits that are listed.
 const NAMED: usize = 20;
 
-/// Says what is served, where, and what to try.
+/// Prints the limits, the addresses and commands to try.
 fn greet(server: &Server, is_default: bool, out: &mut impl Write) -> io::Result<()> {
     let [http, resp, grpc, admin] = server.addresses();
     let limits = server.limits().snapshot();

@@ -1,4 +1,4 @@
-//! `plimsoll simulate`: limits against synthetic traffic or an access log, and what came of it.
+//! `plimsoll simulate`: runs limits against synthetic traffic or an access log and reports the results.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn picture(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Runs the files one after the other. One that cannot be read does not keep the others from running.
+/// Runs the files one after the other. A file that cannot be read does not stop the others.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     if args.schema {
         write!(out, "{}", plimsoll_sim::schema())?;
@@ -131,21 +131,22 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     for (simulation, plan) in simulations.iter().zip(&plans) {
         let compared = plan.run_watched(&|seconds| progress.on(seconds));
         if !silent {
-            progress.aside(|| writeln!(out, "{}", text(simulation, &compared)))?;
+            progress.suspended(|| writeln!(out, "{}", text(simulation, &compared)))?;
         }
         if args.explain && !silent {
             for contender in tested(args, simulation) {
                 let decisions = explain(simulation, contender, args.first_seed);
                 let table = explained(simulation, contender.name(), args.first_seed, &decisions);
-                progress.aside(|| writeln!(out, "{table}"))?;
+                progress.suspended(|| writeln!(out, "{table}"))?;
             }
         }
         if let Some(path) = &args.plot {
             let path = name_of_plot(path, simulation, simulations.len() > 1);
             if let Err(error) = plot_file(&path, simulation, &compared) {
                 troubled = true;
-                progress
-                    .aside(|| writeln!(err, "{}: cannot be written: {error}", path.display()))?;
+                progress.suspended(|| {
+                    writeln!(err, "{}: cannot be written: {error}", path.display())
+                })?;
             }
         }
         results.push(compared);
@@ -155,7 +156,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     for fleet in &fleets {
         let report = fleet.report(args.first_seed, seeds);
         if !silent {
-            progress.aside(|| writeln!(out, "{}", fleet_text(&report)))?;
+            progress.suspended(|| writeln!(out, "{}", fleet_text(&report)))?;
         }
         reports.push(report);
     }
@@ -180,7 +181,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
     })
 }
 
-/// The limits of which something is expected.
+/// The limits to which the expectations apply.
 fn tested<'a>(args: &'a Args, simulation: &'a Simulation) -> &'a [Contender] {
     if args.limit.is_empty() {
         std::slice::from_ref(simulation.limit())
@@ -189,7 +190,7 @@ fn tested<'a>(args: &'a Args, simulation: &'a Simulation) -> &'a [Contender] {
     }
 }
 
-/// The requests of a log, and what is to be said of lines that are none.
+/// The requests of a log, and warnings about lines that cannot be parsed.
 fn read_log(path: &Path) -> Result<(AccessLog, Vec<String>), LogError> {
     let mut requests = Logs::of([path]).open()?;
     let mut moments = Vec::new();
@@ -223,7 +224,7 @@ fn plan<'s>(args: &Args, simulation: &'s Simulation) -> Comparison<'s> {
     }
 }
 
-/// Of several simulations each has a picture of its own: `plot-overload.svg`.
+/// The path of a plot. With several simulations each has its own: `plot-overload.svg`.
 fn name_of_plot(path: &Path, simulation: &Simulation, several: bool) -> PathBuf {
     if !several {
         return path.to_owned();
@@ -261,14 +262,14 @@ fn write_json(
     std::fs::write(path, format!("{all}\n"))
 }
 
-/// A bar that shows only when it takes longer than a second, and only to people.
+/// A progress bar that appears after a second, and only on a terminal.
 struct Progress {
     bar: ProgressBar,
     shown: Once,
 }
 
 impl Progress {
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const SHOW_AFTER: Duration = Duration::from_secs(1);
 
     fn new(seconds: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::hidden());
@@ -280,15 +281,15 @@ impl Progress {
     }
 
     fn on(&self, seconds: u64) {
-        if self.bar.elapsed() > Self::PATIENCE {
+        if self.bar.elapsed() > Self::SHOW_AFTER {
             self.shown
                 .call_once(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
         }
         self.bar.inc(seconds);
     }
 
-    /// Lets something else be written.
-    fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+    /// Hides the bar while something else is written.
+    fn suspended<T>(&self, write: impl FnOnce() -> T) -> T {
         self.bar.suspend(write)
     }
 

@@ -1,10 +1,10 @@
-//! `plimsoll test`: runs scenario files and says what came of them.
+//! `plimsoll test`: runs scenario files and reports the results.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::which;
+use crate::file_kind;
 use plimsoll_scenario::{RedisPlace, Tally, run_file, run_file_on};
 
 /// Run scenario files against the real limiters, in virtual time
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     schema: bool,
 }
 
-/// Runs the files one after the other. One that cannot be read does not keep the others from running.
+/// Runs the files one after the other. A file that cannot be read does not stop the others.
 pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io::Result<ExitCode> {
     if args.schema {
         write!(out, "{}", plimsoll_scenario::schema())?;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write, err: &mut impl Write) -> io
             }
             Err(error) => {
                 unreadable = true;
-                match which::hint(file, "test") {
+                match file_kind::hint(file, "test") {
                     Some(hint) => writeln!(err, "{hint}")?,
                     None => writeln!(err, "{error}")?,
                 }

@@ -1,4 +1,4 @@
-//! `plimsoll top`: limits as they stand, in a terminal.
+//! `plimsoll top`: shows the state of limits in a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

@@ -5,24 +5,40 @@ use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 use crate::many::{Subject, Subjects};
 use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 
-/// Several limiters that must all grant, in one decision: all or none. Made by [`Store::all`].
+/// Several limiters that decide together: a demand takes from all of them or from none. Created by [`Store::all`].
 ///
-/// They are asked in order, in one script. A refusal names the first that refuses, charges none of the others, and says
-/// when all would grant.
+/// One script evaluates them in order. A refusal names the first limiter that refuses, charges none of the others, and carries the time at
+/// which all would grant.
 ///
-/// All are asked about the *same key* at the same cost, and the keys of one subject lie together, also in a cluster.
-/// [`Store::decide_all`] decides about limits of different subjects, such as a customer and everybody.
+/// All limiters use the *same key* and the same cost, and all states of one key are on one node of a cluster. For different keys, such
+/// as a customer and the whole service, use [`Store::decide_all`].
+///
+/// ```no_run
+/// use plimsoll::{Quota, SlidingLog, TokenBucket};
+/// use plimsoll_redis::Store;
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let burst = store.limiter("burst", TokenBucket::per_second(10))?;
+/// let steady = store.limiter("steady", SlidingLog::new(Quota::per_minute(100)))?;
+/// let both = store.all([burst, steady])?;
+/// if let Err(denied) = both.decide("customer 42", 1).await?.into_result() {
+///     println!("retry after {:?}", denied.retry_after());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RedisAll {
     members: Arc<[RedisLimiter]>,
 }
 
 impl Store {
-    /// Several limiters that must all grant: see [`RedisAll`].
+    /// Combines limiters of this store into one decision. See [`RedisAll`].
     ///
     /// # Errors
     ///
-    /// If there are none, one is there twice, or one belongs to another store.
+    /// If the list is empty, contains a limiter twice, or contains a limiter of another store.
     pub fn all(
         &self,
         limiters: impl IntoIterator<Item = RedisLimiter>,
@@ -51,11 +67,11 @@ impl RedisAll {
         })
     }
 
-    /// Takes `cost` for `key` from all, or from none. See [`RedisLimiter::decide`].
+    /// Takes `cost` for `key` from all limiters, or from none. See [`RedisLimiter::decide`].
     ///
     /// # Errors
     ///
-    /// If the store cannot decide.
+    /// If the store does not decide.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let mut subjects = self.subjects(key.as_ref(), cost);
         subjects.decide(|_, _| None).await?;
@@ -73,11 +89,11 @@ impl RedisAll {
         Ok(Decision::Granted(permit.return_events(events)))
     }
 
-    /// What [`decide`](Self::decide) would answer. Takes nothing.
+    /// Returns what [`decide`](Self::decide) would decide, and takes nothing.
     ///
     /// # Errors
     ///
-    /// If the store cannot tell.
+    /// If the store does not answer.
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
@@ -88,7 +104,7 @@ impl RedisAll {
         Ok(refusal(&subjects).map_or_else(|| Ok(least(&subjects)), Err))
     }
 
-    /// The limiters, in the order in which they are asked.
+    /// The limiters, in the order in which they are evaluated.
     #[must_use]
     pub fn members(&self) -> &[RedisLimiter] {
         &self.members
@@ -100,14 +116,14 @@ impl RedisAll {
     }
 }
 
-/// What is left of the limit of which least is.
+/// The standing of the limit with the least remaining.
 fn least(subjects: &Subjects) -> Standing {
     let standings = subjects.each().iter().filter_map(Subject::granted_standing);
     let least = standings.min_by_key(|standing| standing.remaining);
     least.unwrap_or_default()
 }
 
-/// The refusal of the first that refuses, until the time at which all would grant.
+/// The refusal of the first limiter that refuses, with the time at which all would grant.
 fn refusal(subjects: &Subjects) -> Option<Denied> {
     let answers = subjects.each().iter().map(Subject::answer);
     let mut refusals = answers.filter_map(|answer| answer.denied);

@@ -1,4 +1,4 @@
-//! What scripts answer, read.
+//! Parses the replies of scripts.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use redis::Value;
 use crate::StoreError;
 use crate::rule::{read_moment, read_number};
 
-/// Reads the parts of an answer one after the other.
+/// The reply of a script, read part by part.
 pub(crate) struct Answer {
     parts: std::vec::IntoIter<Value>,
-    /// The rest of a run, and how many there are.
+    /// The number of decisions left in the current run, and the run.
     run: Option<(u64, Run)>,
 }
 
-/// Answers to demands in a row at one cost: see `lua/quick/answer.lua`.
+/// Decisions of consecutive demands with one cost, encoded together: see `lua/quick/answer.lua`.
 enum Run {
     Granted(Grants),
     Refused(Refused),
 }
 
-/// The grants of a run: what the next of them says.
+/// The grants of a run: the values of the next one.
 struct Grants {
     left: u64,
     more: Option<Duration>,
-    /// All of it is there after `owed` / `pace`.
+    /// The limit is full again after `owed` / `pace`.
     owed: u64,
-    /// What every further grant adds to it.
+    /// What each further grant adds to `owed`.
     rise: u64,
     pace: u64,
     taken: Moment,
 }
 
-/// What one limit answers.
+/// The decision of one limit.
 #[derive(Clone, Debug)]
 pub(crate) enum Decided {
-    /// What is left, and when it was taken, by the clock of the store.
+    /// The standing after the grant, and the time of the grant on the clock of the store.
     Granted(Standing, Moment),
     Refused(Refused),
 }
@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// The answer to one of several decisions, or what is wrong with one of its keys.
+    /// The reply for one of several decisions of a script, or the error of one of its keys.
     pub(crate) fn of_group(value: Value) -> Result<Self, StoreError> {
         match value {
             Value::Array(parts) if parts.first() == Some(&Value::Int(2)) => {
@@ -82,7 +82,7 @@ impl Answer {
         number.ok_or_else(|| StoreError::bad_reply(&part))
     }
 
-    /// The next span; `None` if nobody knows, or it is longer than a moment can say.
+    /// The next span; `None` if it is unknown or longer than a `Moment` can express.
     pub(crate) fn span(&mut self) -> Result<Option<Duration>, StoreError> {
         let part = self.part();
         let nanos = match &part {
@@ -113,8 +113,8 @@ impl Answer {
         self.decided_of_list(limit, 0, Moment::ORIGIN)
     }
 
-    /// The next decision of a list, of a demand at `cost`. A grant that was taken at the same moment as the one before,
-    /// which was at `last`, need not repeat it.
+    /// The next decision of a list, for a demand of `cost`. The reply omits the time of a grant if it equals `last`, the time of the grant
+    /// before.
     pub(crate) fn decided_of_list(
         &mut self,
         limit: u64,
@@ -186,10 +186,10 @@ impl Answer {
         Ok(standing.more_after(more).reset(self.span()?))
     }
 
-    /// The span after which what was booked may be used, or the refusal.
+    /// The span after which a reservation may be used, or the refusal.
     pub(crate) fn booked(mut self) -> Result<Result<Duration, Refused>, StoreError> {
         if self.number::<u8>()? == 1 {
-            // Longer than anybody lives.
+            // Longer than any process runs.
             return Ok(Ok(self.span()?.unwrap_or(Duration::MAX)));
         }
         self.refused().map(Err)
@@ -234,9 +234,9 @@ fn text(part: &Value) -> Option<&str> {
 }
 
 impl Refused {
-    /// As a limiter in memory says it.
+    /// Converts to the refusal that a limiter in memory returns.
     pub(crate) fn denied(&self, limit: u64, name: &str) -> Denied {
-        // Only the spans matter: whose clock they count on is nobody's business.
+        // Only the spans matter, so they may start at any origin.
         let after = |span: Option<Duration>| span.map(|span| Moment::ORIGIN.plus(span));
         Denied::new(self.reason)
             .with_limit(limit, self.left)

@@ -2,12 +2,12 @@ use std::sync::OnceLock;
 
 use tokio::runtime::Handle;
 
-/// The runtime on which tasks run in the background.
+/// The tokio runtime for background tasks.
 #[derive(Default, Debug)]
 pub(crate) struct Background(OnceLock<Handle>);
 
 impl Background {
-    /// The runtime of the caller, or else that of the first call.
+    /// The runtime of the caller, or otherwise the runtime of the first call.
     pub(crate) fn handle(&self) -> Option<Handle> {
         match Handle::try_current() {
             Ok(handle) => {
@@ -20,7 +20,7 @@ impl Background {
         }
     }
 
-    /// Runs a task in the background, and says whether there is a runtime for it.
+    /// Spawns a task. Returns `false` if there is no runtime.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         let handle = self.handle();
         handle.map(|handle| handle.spawn(task)).is_some()

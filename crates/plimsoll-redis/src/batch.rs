@@ -1,34 +1,34 @@
-//! Demands on one limiter that share scripts: see [`lanes`](crate::lanes).
+//! Batches of demands on one limiter: see [`batcher`](crate::batcher).
 
 use plimsoll::Moment;
 
 use crate::StoreError;
 use crate::answer::{Answer, Decided};
-use crate::lanes::{Waiter, Work};
+use crate::batcher::{BatchedWork, Waiter};
 use crate::lease::Lease;
 use crate::rule::{self, RedisRule};
 use crate::script::Script;
 use crate::store::Store;
 
-/// What one caller wants.
+/// The demand of one caller.
 pub(crate) struct Demand {
     pub(crate) key: Vec<u8>,
     pub(crate) cost: u64,
-    /// The id of its lease, if the limit has leases.
+    /// The id of the lease, if the limit has leases.
     pub(crate) id: String,
-    /// The lease that is asked for. It is dropped, and so released, where nobody waits for the answer any more.
+    /// The requested lease. If the caller has gone when the reply arrives, it is dropped, which releases it.
     pub(crate) lease: Option<Box<Lease>>,
 }
 
-/// The demands on one limiter.
-pub(crate) struct Lists {
+/// Sends batches of demands on one limiter.
+pub(crate) struct LimiterBatches {
     script: Script,
     words: Vec<String>,
     limit: u64,
     leases: bool,
 }
 
-impl Lists {
+impl LimiterBatches {
     pub(crate) fn new(rule: &RedisRule, words: Vec<String>) -> Self {
         Self {
             script: Script::batch(rule),
@@ -55,16 +55,16 @@ impl Lists {
     }
 }
 
-impl Work for Lists {
+impl BatchedWork for LimiterBatches {
     type Demand = Demand;
     type Reply = (Decided, Option<Box<Lease>>);
-    type Way = Store;
+    type Transport = Store;
 
     fn keys(demand: &Demand) -> &[Vec<u8>] {
         std::slice::from_ref(&demand.key)
     }
 
-    /// In order for each key: the order among keys makes no difference.
+    /// Sorts by key, stably: only the order of the demands on one key matters.
     fn arrange(waiters: &mut [Waiter<Self>]) {
         waiters.sort_by(|one, other| one.demand.key.cmp(&other.demand.key));
     }

@@ -3,39 +3,39 @@ use std::time::Duration;
 
 use plimsoll::Clock;
 
+use crate::batcher::Batcher;
+use crate::breakers::Breakers;
 use crate::circuit::Circuit;
 use crate::error::StoreError;
-use crate::group::Groups;
+use crate::group::GroupBatches;
 use crate::health::Health;
 use crate::key::Naming;
-use crate::lanes::Batcher;
 use crate::link::Link;
-use crate::nodes::Breakers;
 use crate::store::{Inner, Store};
 
-/// How long a call may take unless somebody says otherwise.
+/// The default deadline of a call.
 const DEADLINE: Duration = Duration::from_millis(50);
 
 impl Store {
-    /// The Redis at `url`, such as `redis://user:password@host:6379/0`, or `rediss://…` with the feature `tls`.
+    /// Opens the Redis at `url`, such as `redis://user:password@host:6379/0`, or `rediss://…` with the feature `tls`.
     ///
-    /// Nothing is connected yet.
+    /// The store connects on the first call.
     ///
     /// # Errors
     ///
-    /// If the address cannot be understood.
+    /// If the address is invalid.
     pub fn connect(url: &str) -> Result<Self, StoreError> {
         Self::builder(url).open()
     }
 
-    /// The Redis at `url`, with options.
+    /// A builder for the Redis at `url`.
     pub fn builder(url: &str) -> StoreBuilder {
         StoreBuilder::to(Address::Single(url.to_owned()))
     }
 
-    /// The Redis Cluster of which some nodes are at `urls`, with options.
+    /// A builder for the Redis Cluster with these seed nodes.
     ///
-    /// Every subject lies on one node. A slot that moves is followed; nothing else is ever sent twice.
+    /// All states of one key are on one node. Redirections of moved slots are followed; no other call is ever repeated.
     #[cfg(feature = "cluster")]
     pub fn cluster<'a>(urls: impl IntoIterator<Item = &'a str>) -> StoreBuilder {
         let urls = urls.into_iter().map(str::to_owned).collect();
@@ -43,7 +43,7 @@ impl Store {
     }
 }
 
-/// Options of a [`Store`], made by [`Store::builder`] and `Store::cluster`.
+/// Builds a [`Store`]. Created by [`Store::builder`] and `Store::cluster`.
 ///
 /// ```
 /// use plimsoll_redis::Store;
@@ -64,7 +64,7 @@ pub struct StoreBuilder {
     deadline: Duration,
     clock: Option<Clock>,
     circuit: Circuit,
-    /// `None` is by a digest with what all who use the namespace know.
+    /// `None` selects digests with a secret derived from the namespace.
     naming: Option<Naming>,
 }
 
@@ -75,7 +75,7 @@ enum Address {
     Cluster(Vec<String>),
 }
 
-/// Without the address itself: there may be a password in it.
+/// Hides the address, which may contain a password.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Address")
@@ -94,58 +94,58 @@ impl StoreBuilder {
         }
     }
 
-    /// What all keys begin with; `plimsoll` unless said otherwise. Stores with different namespaces share nothing.
+    /// Sets the prefix of all keys; `plimsoll` by default. Stores with different namespaces share no limits.
     pub fn namespace(mut self, namespace: impl AsRef<[u8]>) -> Self {
         self.namespace = namespace.as_ref().to_vec();
         self
     }
 
-    /// Names keys by a digest with this secret, an HMAC-SHA-256 shortened to 128 bits. All processes that share limits must
-    /// have the same.
+    /// Names keys by a digest with this secret, an HMAC-SHA-256 shortened to 128 bits. All processes that share limits need the same
+    /// secret.
     ///
-    /// Unless said otherwise keys are digested with a secret that is derived from the namespace. That keeps API keys, addresses
-    /// and tokens out of the store, its slow log and its dumps, but everybody who knows the namespace can try whether a key
-    /// is there. Who has a secret of the fleet keeps that from them too.
+    /// By default the secret is derived from the namespace. This keeps API keys, addresses and tokens out of the store, its slow log and
+    /// its dumps, but a reader who knows the namespace can test whether a given key is present. A secret of the fleet prevents
+    /// that too.
     pub fn key_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.naming = Some(Naming::with_secret(secret.as_ref()));
         self
     }
 
-    /// Names keys as they are, so that people can read them in the store, and in its slow log.
+    /// Names keys without a digest, so that they are readable in the store and in its slow log.
     pub fn raw_keys(mut self) -> Self {
         self.naming = Some(Naming::Raw);
         self
     }
 
-    /// How long a call may take, connecting included; 50 ms unless said otherwise.
+    /// Sets the deadline of each call, including the time to connect; 50 ms by default.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// When a store that does not answer is left alone, and when it is tried again.
+    /// Configures the circuit breaker.
     pub fn circuit(mut self, circuit: Circuit) -> Self {
         self.circuit = circuit;
         self
     }
 
-    /// Goes by this clock instead of the server's, and counts windows from when a limiter is built: for tests, in
-    /// which time does not pass by itself. Keys then expire an hour after they were written, and leases are not renewed.
+    /// Uses this clock in place of the server's, for tests with a manual clock. Windows then begin when a limiter is built, keys expire an
+    /// hour after they were written, and leases are not renewed.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// The store. Nothing is connected yet.
+    /// Opens the store. It connects on the first call.
     ///
     /// # Errors
     ///
-    /// If the address cannot be understood.
+    /// If the address is invalid.
     pub fn open(self) -> Result<Store, StoreError> {
         let health = Arc::new(Health::new(self.clock.clone()));
-        // Time that does not pass by itself cannot be waited for.
+        // A manual clock does not advance during an outage, so no duration can be required.
         let circuit = match self.clock {
-            Some(_) => self.circuit.lasting(Duration::ZERO),
+            Some(_) => self.circuit.min_outage(Duration::ZERO),
             None => self.circuit,
         };
         let (link, breakers) = match &self.address {
@@ -169,7 +169,7 @@ impl StoreBuilder {
             clock: self.clock,
             breakers,
             health,
-            groups: Batcher::new(Groups),
+            groups: Batcher::new(GroupBatches),
         }))
     }
 }

@@ -1,4 +1,4 @@
-//! Charging after the fact, undoing, and borrowing ahead.
+//! Charges for finished work, undoing of grants, and borrowing of batches.
 
 use plimsoll::{Denied, Moment, Standing};
 
@@ -6,25 +6,41 @@ use crate::answer::Decided;
 use crate::rule::{self, moment};
 use crate::{RedisLimiter, StoreError};
 
-/// A batch that was taken beforehand.
+/// A batch that was borrowed from the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed {
     pub(crate) amount: u64,
-    /// When, by the clock of the store.
+    /// When it was taken, on the clock of the store.
     pub(crate) taken: Moment,
-    /// What was left in the store.
+    /// The standing in the store after it was taken.
     pub(crate) standing: Standing,
 }
 
 impl RedisLimiter {
-    /// Takes for `key` after the fact: for work whose cost is known only when it is done. Nobody is refused.
+    /// Charges `cost` to `key` for work that is done, if its cost was not known before. A charge is never refused.
     ///
-    /// A bucket goes into debt, which those who come later wait for. Other rates are used up, and what is above that is not
-    /// charged. What is held by leases cannot be charged.
+    /// A token bucket goes into debt, and later demands are refused until it has refilled. Other rates are charged at most up to their
+    /// limit. A charge has no effect on a limit with leases.
+    ///
+    /// ```no_run
+    /// use plimsoll::TokenBucket;
+    /// use plimsoll_redis::Store;
+    ///
+    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let tokens = store.limiter("tokens", TokenBucket::per_second(200))?;
+    /// // Admits the request if any tokens are available, and charges what it used afterwards.
+    /// if tokens.decide("customer 42", 0).await?.is_granted() {
+    ///     let used = 812;
+    ///     tokens.charge("customer 42", used).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// If the store cannot be changed.
+    /// If the store does not answer.
     pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<(), StoreError> {
         if self.holds_leases() || cost == 0 {
             return Ok(());
@@ -34,7 +50,7 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// As if what was taken at a moment of the store's clock had not been taken, as far as it still counts.
+    /// Undoes a grant that was made at `taken` on the clock of the store, as far as it still counts.
     pub(crate) async fn put_back(
         &self,
         key: &[u8],
@@ -49,7 +65,7 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// Takes at least `least`, and up to `most` if that leaves as much for others.
+    /// Takes at least `least`, and up to `most` if as much remains for others.
     pub(crate) async fn borrow(
         &self,
         key: &[u8],

@@ -1,4 +1,4 @@
-//! A store that does not answer is left alone for a while, so that nobody waits for it in vain.
+//! The circuit breaker: stops calls to a store that does not answer, so that callers do not wait for its deadline.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,20 +9,18 @@ use plimsoll::Moment;
 
 use crate::{StoreError, StoreErrorKind};
 
-/// When a store that does not answer is left alone, and when it is tried again.
+/// Settings of the circuit breaker of a [`Store`](crate::Store).
 ///
-/// When some calls in a row failed, 5 unless said otherwise, and that has lasted for 100 ms, the circuit opens: every call is
-/// answered at once with [`NotAsked`](StoreErrorKind::NotAsked), and nothing is sent. After at most 100 ms one caller tries.
-/// If the store answers, the circuit is closed again and all is as before; if not, it stays open twice as long as before, up
-/// to 500 ms. The times are drawn, between a half and the whole of that, so that the processes of a fleet do not all come
-/// back together.
+/// The circuit opens after consecutive failures, 5 by default, over at least 100 ms. While it is open, every call fails at once with
+/// [`CircuitOpen`](StoreErrorKind::CircuitOpen) and nothing is sent. After at most 100 ms, one call probes the store. If the
+/// store answers, the circuit closes; if not, it stays open for twice the time, up to 500 ms. Each time is random,
+/// between half of this value and the whole, so that the processes of a fleet do not probe at the same moment.
 ///
-/// A failure is a store that cannot be reached or does not answer in time. A store that answers with an error
-/// works. Who drops a call before its deadline learns nothing, so the deadline of the store should be shorter than the
-/// patience of those who ask. At a high load many calls are on their way at once, so a single connection that breaks is many
-/// failures in a row: that is why they also have to last.
+/// A failure is a call to a store that is unreachable or does not answer in time. An error reply is not a failure. A call that is
+/// dropped before its deadline counts as neither, so the deadline of the store should be shorter than the timeouts of callers. At a
+/// high load, one broken connection fails many calls at once, which is why failures must also last for a minimum time.
 ///
-/// In a cluster there is a circuit for each 256 slots, so that a node that is dead is left alone while the others are asked.
+/// In a cluster there is a circuit for each 256 slots, so that a dead node does not stop calls to the others.
 ///
 /// ```
 /// use plimsoll_redis::{Circuit, Store};
@@ -37,50 +35,50 @@ use crate::{StoreError, StoreErrorKind};
 #[must_use]
 pub struct Circuit {
     failures: u32,
-    lasting: Duration,
+    min_outage: Duration,
     first: Duration,
     longest: Duration,
 }
 
 impl Circuit {
-    /// Opens after 5 failures in a row that last for 100 ms, for 100 ms at first and 500 ms at most.
+    /// Opens after 5 consecutive failures over 100 ms, for 100 ms at first and 500 ms at most.
     pub const fn new() -> Self {
         Self {
             failures: 5,
-            lasting: Duration::from_millis(100),
+            min_outage: Duration::from_millis(100),
             first: Duration::from_millis(100),
             longest: Duration::from_millis(500),
         }
     }
 
-    /// Opens only when the failures in a row have lasted so long, from the first to the last. Of a store with a
-    /// [clock moved by hand](crate::StoreBuilder::clock) they need not last.
-    pub const fn lasting(mut self, lasting: Duration) -> Self {
-        self.lasting = lasting;
+    /// Sets the minimum time from the first to the last of the consecutive failures; 100 ms by default. A store with a
+    /// [clock of its own](crate::StoreBuilder::clock) ignores it.
+    pub const fn min_outage(mut self, min_outage: Duration) -> Self {
+        self.min_outage = min_outage;
         self
     }
 
-    /// Opens after so many failures in a row; 0 is as good as 1.
+    /// Sets the number of consecutive failures after which the circuit opens; 5 by default. 0 means 1.
     pub const fn failures(mut self, failures: u32) -> Self {
         self.failures = failures;
         self
     }
 
-    /// How long it stays open at first, and at most.
+    /// Sets how long the circuit stays open at first, and at most.
     pub const fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.first = first;
         self.longest = longest;
         self
     }
 
-    /// How long it stays open the `times`th time in a row. Of `draw` every bit counts.
+    /// How long the circuit stays open the `times`th time in a row. `draw` is a uniform random number.
     fn pause(&self, times: u32, draw: u64) -> Duration {
         let doubled = 1_u32.checked_shl(times.saturating_sub(1));
         let whole = doubled.and_then(|factor| self.first.checked_mul(factor));
         let whole = whole.map_or(self.longest, |whole| whole.min(self.longest));
         let half = whole / 2;
         let span = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
-        // The upper half of the product is a number below `span`, every one as likely as the others.
+        // The upper half of the product is uniform below `span`.
         let part = (u128::from(span) * u128::from(draw)) >> 64;
         whole - half + Duration::from_nanos(u64::try_from(part).unwrap_or(0))
     }
@@ -92,50 +90,50 @@ impl Default for Circuit {
     }
 }
 
-/// What is known of a store that failed: a state machine without a clock.
+/// The state machine of the circuit, without a clock.
 #[derive(Default, Debug)]
-struct Trouble {
-    /// In a row, while the circuit is closed.
+struct FailureState {
+    /// Consecutive failures while the circuit is closed.
     failures: u32,
-    /// When the first of them was.
+    /// When the first of them happened.
     since: Option<Moment>,
-    /// How often it opened in a row.
+    /// How many times in a row the circuit opened.
     opened: u32,
-    /// Open until somebody tries, which is from then on.
+    /// If the circuit is open: when the next probe may be sent.
     until: Option<Moment>,
-    /// Whether somebody tries.
+    /// Whether a probe is in flight.
     probing: bool,
 }
 
-/// What a caller may do.
+/// Whether a call may be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Leave {
+enum Admission {
     Ask,
-    /// Ask, and everybody else waits for the answer to that.
+    /// The call is the probe; all others fail until it ends.
     Probe,
     Stay,
 }
 
-impl Trouble {
-    fn leave(&self, now: Moment) -> Leave {
+impl FailureState {
+    fn admission(&self, now: Moment) -> Admission {
         match self.until {
-            None => Leave::Ask,
-            Some(until) if self.probing || now < until => Leave::Stay,
-            Some(_) => Leave::Probe,
+            None => Admission::Ask,
+            Some(until) if self.probing || now < until => Admission::Stay,
+            Some(_) => Admission::Probe,
         }
     }
 
-    /// Says whether it opened.
+    /// Records a failure. Returns whether the circuit opened.
     fn failed(&mut self, circuit: &Circuit, now: Moment, probe: bool, draw: u64) -> bool {
         if probe && self.probing {
             self.probing = false;
         } else if self.until.is_some() {
-            // Of calls that were on their way when it opened nothing is learned.
+            // Calls that were in flight when the circuit opened do not count.
             return false;
         } else {
             self.failures = self.failures.saturating_add(1);
             let since = *self.since.get_or_insert(now);
-            if self.failures < circuit.failures || now.since(since) < circuit.lasting {
+            if self.failures < circuit.failures || now.since(since) < circuit.min_outage {
                 return false;
             }
             self.opened = 0;
@@ -150,13 +148,13 @@ impl Trouble {
 #[derive(Debug)]
 pub(crate) struct Breaker {
     circuit: Circuit,
-    /// Whether `trouble` says anything: while all is well nobody takes the lock.
-    troubled: AtomicBool,
-    trouble: Mutex<Trouble>,
+    /// Whether there are failures. If not, callers do not take the lock.
+    has_failures: AtomicBool,
+    state: Mutex<FailureState>,
     opened: AtomicU64,
 }
 
-/// A call that is under way.
+/// A call in flight.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Call<'a> {
@@ -168,34 +166,35 @@ impl Breaker {
     pub(crate) fn new(circuit: Circuit) -> Self {
         Self {
             circuit,
-            troubled: AtomicBool::new(false),
-            trouble: Mutex::default(),
+            has_failures: AtomicBool::new(false),
+            state: Mutex::default(),
             opened: AtomicU64::new(0),
         }
     }
 
-    /// How often it opened.
+    /// How often the circuit opened.
     pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
     /// Whether a call made now would be sent.
     pub(crate) fn would_ask(&self, now: impl FnOnce() -> Moment) -> bool {
-        !self.troubled.load(Ordering::Relaxed) || self.trouble().leave(now()) != Leave::Stay
+        !self.has_failures.load(Ordering::Relaxed)
+            || self.state().admission(now()) != Admission::Stay
     }
 
-    /// Begins a call, unless the circuit is open.
+    /// Begins a call. Fails if the circuit is open.
     pub(crate) fn begin(&self, now: impl FnOnce() -> Moment) -> Result<Call<'_>, StoreError> {
         let mut probe = false;
-        if self.troubled.load(Ordering::Relaxed) {
-            let mut trouble = self.trouble();
-            match trouble.leave(now()) {
-                Leave::Ask => {}
-                Leave::Probe => {
-                    trouble.probing = true;
+        if self.has_failures.load(Ordering::Relaxed) {
+            let mut state = self.state();
+            match state.admission(now()) {
+                Admission::Ask => {}
+                Admission::Probe => {
+                    state.probing = true;
                     probe = true;
                 }
-                Leave::Stay => return Err(StoreError::new(StoreErrorKind::NotAsked)),
+                Admission::Stay => return Err(StoreError::new(StoreErrorKind::CircuitOpen)),
             }
         }
         Ok(Call {
@@ -204,31 +203,31 @@ impl Breaker {
         })
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Trouble> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, FailureState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Call<'_> {
-    /// The store answered. Says whether that closed the circuit.
+    /// Records an answer. Returns whether it closed the circuit.
     pub(crate) fn answered(mut self) -> bool {
         self.probe = false;
-        if !self.breaker.troubled.load(Ordering::Relaxed) {
+        if !self.breaker.has_failures.load(Ordering::Relaxed) {
             return false;
         }
-        let mut trouble = self.breaker.trouble();
-        let before = std::mem::take(&mut *trouble);
-        self.breaker.troubled.store(false, Ordering::Relaxed);
+        let mut state = self.breaker.state();
+        let before = std::mem::take(&mut *state);
+        self.breaker.has_failures.store(false, Ordering::Relaxed);
         before.until.is_some()
     }
 
-    /// The store did not answer. Says whether that opened the circuit, and whether this call was the one that tried.
+    /// Records a failure. Returns whether it opened the circuit, and whether the call was the probe.
     pub(crate) fn failed(mut self, now: Moment) -> (bool, bool) {
         let probe = std::mem::take(&mut self.probe);
         let draw = RandomState::new().hash_one(now.as_nanos());
-        let mut trouble = self.breaker.trouble();
-        self.breaker.troubled.store(true, Ordering::Relaxed);
-        let opened = trouble.failed(&self.breaker.circuit, now, probe, draw);
+        let mut state = self.breaker.state();
+        self.breaker.has_failures.store(true, Ordering::Relaxed);
+        let opened = state.failed(&self.breaker.circuit, now, probe, draw);
         if opened {
             self.breaker.opened.fetch_add(1, Ordering::Relaxed);
         }
@@ -236,11 +235,11 @@ impl Call<'_> {
     }
 }
 
-/// Whoever tried and was not patient enough leaves it to the next.
+/// A dropped probe lets the next call probe.
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if self.probe {
-            self.breaker.trouble().probing = false;
+            self.breaker.state().probing = false;
         }
     }
 }
@@ -249,7 +248,7 @@ impl Drop for Call<'_> {
 mod tests {
     use super::*;
 
-    const CIRCUIT: Circuit = Circuit::new().lasting(Duration::ZERO);
+    const CIRCUIT: Circuit = Circuit::new().min_outage(Duration::ZERO);
 
     fn at(millis: u64) -> Moment {
         Moment::from_nanos(millis * 1_000_000)
@@ -261,7 +260,7 @@ mod tests {
 
     fn is_open(breaker: &Breaker, now: Moment) -> bool {
         let refused = breaker.begin(|| now).err();
-        refused.is_some_and(|error| error.kind() == StoreErrorKind::NotAsked)
+        refused.is_some_and(|error| error.kind() == StoreErrorKind::CircuitOpen)
     }
 
     fn opened_at(now: Moment) -> Breaker {

@@ -4,28 +4,28 @@ use crate::StoreError;
 use crate::event_reports::ReturnEvent;
 use crate::lease::Lease;
 
-/// What a store decided.
+/// The decision of a store.
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
-    /// Go ahead.
+    /// The demand is within the limit.
     Granted(RedisPermit),
-    /// Over the limit: why, and when to come back.
+    /// The demand is over the limit. Carries the reason and the time to retry.
     Denied(Denied),
 }
 
 impl Decision {
-    /// Whether it is granted.
+    /// Whether the demand is granted.
     #[must_use]
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted(_))
     }
 
-    /// The permit, or the refusal as an error.
+    /// Converts to a `Result`, with the refusal as the error.
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// If the demand was refused.
     pub fn into_result(self) -> Result<RedisPermit, Denied> {
         match self {
             Self::Granted(permit) => Ok(permit),
@@ -34,16 +34,15 @@ impl Decision {
     }
 }
 
-/// A grant. What is held by a [lease](crate::RedisRule::lease) is returned when the permit is dropped; rates refill by
-/// themselves.
+/// A grant. Dropping it releases its [leases](crate::RedisRule::lease) in the background; rates have none, they refill with time.
 #[derive(Debug)]
 #[must_use = "a permit is returned when it is dropped"]
 pub struct RedisPermit {
     cost: u64,
     standing: Standing,
-    /// By the clock of the store.
+    /// When it was granted, on the clock of the store.
     taken: Moment,
-    // Before what tells of its return.
+    // Dropped before `return_events`, which report the release.
     leases: Vec<Lease>,
     return_events: Vec<ReturnEvent>,
 }
@@ -59,13 +58,13 @@ impl RedisPermit {
         }
     }
 
-    /// Tells of its return.
+    /// Adds the events that are emitted when the permit is dropped.
     pub(crate) fn return_events(mut self, events: impl IntoIterator<Item = ReturnEvent>) -> Self {
         self.return_events.extend(events);
         self
     }
 
-    /// Whether anything is returned.
+    /// Whether it holds a lease.
     pub(crate) fn is_leased(&self) -> bool {
         !self.leases.is_empty()
     }
@@ -75,38 +74,38 @@ impl RedisPermit {
         self
     }
 
-    /// When it was taken, by the clock of the store.
+    /// When it was granted, on the clock of the store.
     pub(crate) fn taken(&self) -> Moment {
         self.taken
     }
 
-    /// How much was granted.
+    /// The granted cost.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// How much of the limit was left after it; of several limits, of the one of which least is left.
+    /// The standing after the grant; of several limits, that of the one with the least remaining.
     #[must_use]
     pub fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// Whether a lease ran out because it could not be renewed in time. What it held may be another's by now.
+    /// Whether a lease expired because it could not be renewed in time. Another process may hold its slot now.
     ///
-    /// By the clock of this process it has run out when its length has passed since it was last asked for, whether the store
-    /// can be reached or not.
+    /// A lease expires when its length has passed since its last renewal was sent, on the clock of this process, even if the store
+    /// cannot be reached.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.states().any(LeaseState::is_lost)
     }
 
-    /// Resolves when a lease is lost; never, if there is none.
+    /// A future that resolves when a lease is lost; never, if there is none.
     pub fn lost(&self) -> Lost {
         Lost::of(self.states().cloned())
     }
 
-    /// The [fencing number](LeaseState::fence) of its lease, if it is held by one.
+    /// The [fencing token](LeaseState::fence) of its lease, if it has one.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.states().map(LeaseState::fence).max()
@@ -116,13 +115,13 @@ impl RedisPermit {
         self.leases.iter().filter_map(Lease::state)
     }
 
-    /// Gives it back and waits until the store knows. Dropping it does the same in the background.
+    /// Releases the leases and waits for the store. Dropping the permit does the same in the background.
     ///
-    /// Says whether it was still held: if a lease had run out, nothing is returned that may be another's.
+    /// Returns `false` if a lease had expired already. Then its slot, which another process may hold, is not released.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. It is tried again in the background until the lease has run out.
+    /// If the store does not answer. The release is retried in the background until the lease expires.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in std::mem::take(&mut self.leases) {
@@ -131,9 +130,9 @@ impl RedisPermit {
         Ok(held)
     }
 
-    /// Never gives it back. What is held by a lease comes back when the lease runs out.
+    /// Drops the permit without releasing it. A lease then expires after its length.
     pub fn forget(mut self) {
-        // It is never returned, so no event reports its return.
+        // The permit is never returned, so no event reports it.
         self.return_events.drain(..).for_each(ReturnEvent::forget);
         std::mem::take(&mut self.leases)
             .into_iter()

@@ -3,7 +3,7 @@ use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// The store could not decide. It is not a refusal: nobody knows whether the caller is over its limit.
+/// The store did not decide. This is not a refusal: the caller may or may not be over its limit.
 ///
 /// ```
 /// use plimsoll_redis::{Store, StoreErrorKind};
@@ -18,51 +18,50 @@ pub struct StoreError {
     detail: Option<String>,
 }
 
-/// What kept the store from deciding.
+/// Why a store did not decide.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The address cannot be understood, or needs a feature that is not compiled in.
+    /// The address is invalid, or needs a feature that is not enabled.
     BadAddress,
-    /// No server answers, the connection broke, or the server is not ready. If the connection broke
-    /// in the middle, the decision may have been made.
+    /// No server accepts connections, the connection broke, or the server is not ready. If the connection broke during the call, the
+    /// decision may have been made.
     Unreachable,
-    /// No answer within the deadline. The decision may have been made.
+    /// The store did not answer within the deadline. The decision may have been made.
     TimedOut,
-    /// Nothing was sent: the store did not answer lately, and is tried again only now and then. See
-    /// [`Circuit`](crate::Circuit).
-    NotAsked,
-    /// Something else is kept at the key.
+    /// Nothing was sent, because the [circuit](crate::Circuit) is open: recent calls failed.
+    CircuitOpen,
+    /// The key holds a value of another type.
     WrongType,
-    /// The script was killed. Nothing was taken.
+    /// The script was killed on the server. Nothing was taken.
     ScriptKilled,
-    /// The server is busy with a script that does not end.
+    /// The server is busy with a long-running script.
     Busy,
-    /// The server has no memory left for it.
+    /// The server is out of memory.
     OutOfMemory,
-    /// The server is a replica, or may not write now.
+    /// The server is a replica, or does not accept writes now.
     ReadOnly,
-    /// The server asks for credentials, or they do not permit this.
+    /// Credentials are missing, or do not permit the command.
     NotPermitted,
-    /// The keys of one decision lie on several nodes of a cluster.
+    /// The keys of one script are in several hash slots of a cluster.
     CrossSlot,
-    /// The keys are being moved to another node of the cluster.
+    /// The keys are being migrated to another node of the cluster.
     Moving,
-    /// A store cannot do this for such a rule.
+    /// The rule does not support the operation in a store.
     Unsupported,
-    /// The answer cannot be understood.
+    /// The reply is malformed.
     BadReply,
-    /// The server refused for a reason that has no kind of its own: see the source.
+    /// Any other error reply of the server: see the source of the [`StoreError`].
     Server,
 }
 
 impl StoreErrorKind {
-    /// All of them, for those who count by cause.
+    /// All kinds, for example to export a counter for each of them.
     pub const ALL: [Self; 15] = [
         Self::BadAddress,
         Self::Unreachable,
         Self::TimedOut,
-        Self::NotAsked,
+        Self::CircuitOpen,
         Self::WrongType,
         Self::ScriptKilled,
         Self::Busy,
@@ -76,19 +75,19 @@ impl StoreErrorKind {
         Self::Server,
     ];
 
-    /// Its place among all.
+    /// The index in [`ALL`](Self::ALL).
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
-    /// The word for it in logs and metrics.
+    /// The name in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadAddress => "bad_address",
             Self::Unreachable => "unreachable",
             Self::TimedOut => "timed_out",
-            Self::NotAsked => "not_asked",
+            Self::CircuitOpen => "not_asked",
             Self::WrongType => "wrong_type",
             Self::ScriptKilled => "script_killed",
             Self::Busy => "busy",
@@ -103,14 +102,14 @@ impl StoreErrorKind {
         }
     }
 
-    /// A phrase for people.
+    /// A short description for error messages.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::BadAddress => "the address of the store cannot be used",
             Self::Unreachable => "the store cannot be reached",
             Self::TimedOut => "the store did not answer in time",
-            Self::NotAsked => "the store is not asked: it did not answer lately",
+            Self::CircuitOpen => "the store is not asked: it did not answer lately",
             Self::WrongType => "something else is kept at the key",
             Self::ScriptKilled => "the script was killed",
             Self::Busy => "the store is busy with another script",
@@ -149,7 +148,7 @@ impl StoreError {
         }
     }
 
-    /// What is kept at one key of several is in the way; in the words of the server.
+    /// The error of one key of a script, from the message of the server.
     pub(crate) fn of_key(said: &str) -> Self {
         let kind = ErrorKind::Server(ServerErrorKind::ResponseError);
         RedisError::from((kind, "what is kept at the key", said.to_owned())).into()
@@ -159,7 +158,7 @@ impl StoreError {
         self.source.as_ref()
     }
 
-    /// What the server or the network said, at most so many bytes of it.
+    /// The message of the server or the network, shortened to `most` bytes.
     pub(crate) fn cause(&self, most: usize) -> String {
         let mut cause = match (&self.source, &self.detail) {
             (Some(source), _) => source.to_string(),
@@ -172,7 +171,7 @@ impl StoreError {
         cause
     }
 
-    /// Whether the connection leads to a server that is not the primary any more.
+    /// Whether the server is not the primary any more.
     pub(crate) fn is_replica(&self) -> bool {
         let said = |error: &RedisError| {
             error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
@@ -182,7 +181,7 @@ impl StoreError {
         self.kind == StoreErrorKind::ReadOnly && self.source.as_ref().is_some_and(said)
     }
 
-    /// Whether the store did not answer at all.
+    /// Whether the store did not answer, as opposed to an error reply.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(
             self.kind,
@@ -190,7 +189,7 @@ impl StoreError {
         )
     }
 
-    /// What kept the store from deciding.
+    /// Why a store did not decide.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
@@ -232,8 +231,7 @@ fn kind_of(error: &RedisError) -> StoreErrorKind {
     }
 }
 
-/// Errors of commands inside a script have their own code in front since Redis 7; before, it is somewhere in the
-/// text.
+/// Since Redis 7 errors of commands inside a script begin with their code; before, the code is inside the text.
 fn kind_of_text(error: &RedisError) -> StoreErrorKind {
     use StoreErrorKind as Kind;
 
@@ -251,7 +249,7 @@ fn kind_of_text(error: &RedisError) -> StoreErrorKind {
         ("WRONGPASS", Kind::NotPermitted),
         ("NOPERM", Kind::NotPermitted),
         ("The user executing the script", Kind::NotPermitted),
-        // Valkey says it so.
+        // The message of Valkey.
         ("ACL failure in script", Kind::NotPermitted),
     ];
     let (code, detail) = (error.code().unwrap_or(""), error.detail().unwrap_or(""));

@@ -1,4 +1,4 @@
-//! The events of decisions, for the subscribers of a limiter.
+//! Emits the events of decisions to the subscribers of a limiter.
 
 use std::sync::Arc;
 
@@ -50,13 +50,13 @@ pub(crate) struct ReturnEvent {
     reporter: Reporter,
     granted: Moment,
     limit: u64,
-    /// What was left after it was granted: what others did since is known to the store alone.
+    /// What remained after the grant. Only the store knows what remains at the time of the return.
     left: u64,
     forgotten: bool,
 }
 
 impl ReturnEvent {
-    /// It is never returned.
+    /// Drops the value without emitting the event.
     pub(crate) fn forget(mut self) {
         self.forgotten = true;
     }
@@ -78,7 +78,7 @@ impl Drop for ReturnEvent {
 
 impl std::fmt::Debug for ReturnEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the key, which may be a secret.
+        // Hides the key, which may be a secret.
         f.debug_struct("ReturnEvent").finish_non_exhaustive()
     }
 }

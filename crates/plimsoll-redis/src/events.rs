@@ -1,4 +1,4 @@
-//! The events of a limiter.
+//! Subscriptions to the events of a limiter.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::RedisLimiter;
 use crate::event_reports::Reporter;
 
 impl RedisLimiter {
-    /// Subscribes to what the store decides for this limiter and its clones from now on, each with its key. At most
-    /// `capacity` events are stored until they are read; more are lost and counted. See [`Events`].
+    /// Subscribes to the decisions of this limiter and its clones, each with its key. At most `capacity` events are buffered; further
+    /// events are dropped and counted. See [`Events`].
     ///
-    /// A grant is [`Processing`](plimsoll::EventKind::Processing), a refusal
-    /// [`Rejected`](plimsoll::EventKind::Rejected), and the return of a lease [`Processed`](plimsoll::EventKind::Processed), with the
-    /// last known numbers of the store. Only decisions of this process are reported, also those about several limits at once and
-    /// those that a fleet makes of what it has borrowed; not what is answered while there is no store. Of a decision about several that is
-    /// refused, only the limits that refuse tell. Without subscribers a decision costs one load more.
+    /// A grant is [`Processing`](plimsoll::EventKind::Processing), a refusal [`Rejected`](plimsoll::EventKind::Rejected), and the release
+    /// of a lease [`Processed`](plimsoll::EventKind::Processed), with the last known numbers of the store. Events report the
+    /// decisions of this process, including those about several limits and those that a fleet makes from borrowed permits, but not
+    /// the answers of an [`Outage`](crate::Outage) setting. If a decision about several limits is refused, only the limits that
+    /// refuse emit an event. Without subscribers, a decision costs one additional load.
     ///
     /// ```
     /// use plimsoll::TokenBucket;
@@ -33,12 +33,12 @@ impl RedisLimiter {
         self.subscribers().subscribe(capacity)
     }
 
-    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
-    /// [`Listener`].
+    /// Calls a function with each event on a thread of its own, so a slow or panicking function does not affect decisions.
+    /// See [`Listener`].
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// If the thread cannot be spawned.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<Vec<u8>>) + Send + 'static,
@@ -46,7 +46,7 @@ impl RedisLimiter {
         self.subscribe(1024).listen(callback)
     }
 
-    /// Who tells of decisions about `key`, if anybody listens.
+    /// The reporter for decisions about `key`; `None` without subscribers.
     pub(crate) fn reporter(&self, key: &[u8]) -> Option<Reporter> {
         self.subscribers().are_there().then(|| Reporter {
             subscribers: Arc::clone(self.subscribers()),

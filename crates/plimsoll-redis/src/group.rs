@@ -1,26 +1,26 @@
-//! A decision about several limits, as it is sent.
+//! The part of a decision about several limits that one script decides.
 
 use redis::Cmd;
 
 use crate::rule::Kind;
 
-/// The limits of one decision that one script decides.
+/// The limits of a decision that are in one hash slot, with their script arguments.
 pub(crate) struct Group {
     pub(crate) keys: Vec<Vec<u8>>,
-    /// What is asked of them, as arguments: see `lua/many.lua`.
+    /// The script arguments of the limits: see `lua/many.lua`.
     pub(crate) words: Vec<String>,
     pub(crate) kinds: Vec<Kind>,
-    /// Whether all of them can be decided the quick way.
-    pub(crate) everyday: bool,
+    /// Whether the quick script can decide all of them.
+    pub(crate) quick: bool,
 }
 
 impl Group {
-    /// Adds what is asked, with how much that is.
+    /// Appends the number of limits and their arguments.
     pub(crate) fn write(&self, command: &mut Cmd) {
         command.arg(self.keys.len()).arg(self.words.len());
         command.arg(&self.words);
     }
 }
 
-/// Decisions of one store about several limits.
-pub(crate) struct Groups;
+/// Sends batches of decisions about several limits.
+pub(crate) struct GroupBatches;

@@ -1,4 +1,4 @@
-//! What went wrong with a store: counted by cause, remembered, sent to subscribers and logged.
+//! Statistics, events and logs of a store: failures by cause, latency, connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,67 +9,65 @@ use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 
 use crate::{StoreError, StoreErrorKind};
 
-/// A call that the store did not decide, and why.
+/// A call that failed, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreFailure {
-    /// The class of the cause.
+    /// The cause.
     pub kind: StoreErrorKind,
-    /// What the server or the network said, shortened.
+    /// The message of the server or the network, shortened.
     pub message: String,
-    /// When, by the clock of the store's [builder](crate::StoreBuilder::clock), or of the system.
+    /// When it failed, on the clock of the [builder](crate::StoreBuilder::clock) or of the system.
     pub at: Moment,
 }
 
-/// Something that happened to a store. See [`Store::subscribe`](crate::Store::subscribe).
+/// An event of a store. See [`Store::subscribe`](crate::Store::subscribe).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StoreEvent {
-    /// A call was not decided. Those that were not sent because the [circuit](crate::Circuit) is open are only counted.
+    /// A call failed. Calls that were not sent because the [circuit](crate::Circuit) is open are counted without an event.
     Failed(StoreFailure),
-    /// The [circuit](crate::Circuit) has opened, or a probe of it failed.
+    /// The [circuit](crate::Circuit) opened, or a probe failed.
     Opened,
-    /// The store answers again.
+    /// The [circuit](crate::Circuit) closed: the store answers again.
     Closed,
-    /// A connection was made.
+    /// A connection was established.
     Connected,
-    /// The server may forget limits when it runs out of memory: this is its `maxmemory-policy`, and there is a
-    /// `maxmemory`.
+    /// The server has a `maxmemory` and this `maxmemory-policy`, so it may evict the state of limits.
     Evicts(String),
-    /// Something was written by a clock far ahead of the server's. See
-    /// [`clock_steps`](crate::Store::clock_steps).
+    /// A state was written by a clock far ahead of the server's. See [`clock_steps`](crate::Store::clock_steps).
     ClockStepped,
 }
 
-/// What happened to a store so far. See [`Store::stats`](crate::Store::stats).
+/// The statistics of a store in this process. See [`Store::stats`](crate::Store::stats).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// How often the circuit opened.
+    /// How often the [circuit](crate::Circuit) opened.
     pub outages: u64,
-    /// How often something was found that was written by a clock far ahead.
+    /// How often a state was found that was written by a clock far ahead. See [`Store::clock_steps`](crate::Store::clock_steps).
     pub clock_steps: u64,
-    /// How many connections were made.
+    /// The number of connections that were established.
     pub connections: u64,
-    /// How many calls the server answered, or failed to.
+    /// The number of calls that were sent, answered or not.
     pub round_trips: u64,
-    /// How many demands were decided. One call may decide many.
+    /// The number of demands that were decided. One call may decide many.
     pub decisions: u64,
-    /// How many leases were lost: they could not be renewed in time, or the store has forgotten them.
+    /// The number of leases that were lost: they could not be renewed in time, or the store has lost them.
     pub leases_lost: u64,
-    /// How long calls took.
+    /// The latency of calls.
     pub latency: Latency,
-    /// Whether calls would be sent now: the [circuit](crate::Circuit) is closed, in a cluster of every node.
+    /// Whether the [circuit](crate::Circuit) is closed, in a cluster all of them, so that calls are sent.
     pub is_asked: bool,
-    /// The last call that was not decided, and why.
+    /// The last failure.
     pub last_failure: Option<StoreFailure>,
-    /// The `maxmemory-policy` of the server, if it may forget limits by it.
+    /// The `maxmemory-policy` of the server, if it may evict the state of limits.
     pub evicts: Option<String>,
     failures: [u64; StoreErrorKind::ALL.len()],
 }
 
 impl StoreStats {
-    /// How many calls were not decided for a cause of this class.
+    /// The number of calls that failed with this cause.
     ///
     /// ```
     /// use plimsoll_redis::{Store, StoreErrorKind};
@@ -86,63 +84,63 @@ impl StoreStats {
     }
 }
 
-/// How long calls took, counted in classes of time.
+/// A histogram of the latency of calls.
 ///
 /// ```
 /// use plimsoll_redis::Store;
 ///
 /// let latency = Store::connect("redis://127.0.0.1")?.stats().latency;
-/// for (at_most, count) in latency.classes() {
+/// for (at_most, count) in latency.buckets() {
 ///     println!("{count} calls took at most {at_most:?}");
 /// }
 /// # Ok::<(), plimsoll_redis::StoreError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Latency {
-    counts: [u64; CLASSES.len() + 1],
+    counts: [u64; BUCKETS.len() + 1],
     sum: Duration,
 }
 
-/// The upper bounds of the classes, in microseconds.
-const CLASSES: [u64; 12] = [
+/// The upper bounds of the buckets, in microseconds.
+const BUCKETS: [u64; 12] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
 ];
 
 impl Latency {
-    /// For each class its upper bound, and how many calls took at most that long. Those that took longer are in
-    /// [`count`](Self::count) alone.
-    pub fn classes(&self) -> impl Iterator<Item = (Duration, u64)> {
+    /// The upper bound of each bucket, and the number of calls that took at most that long. [`count`](Self::count) also includes calls
+    /// above the largest bound.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().scan(0_u64, |sum, count| {
             *sum += count;
             Some(*sum)
         });
-        let bounds = CLASSES.into_iter().map(Duration::from_micros);
+        let bounds = BUCKETS.into_iter().map(Duration::from_micros);
         bounds.zip(counts)
     }
 
-    /// How many calls there were.
+    /// The number of calls.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How long they took together.
+    /// The sum of all latencies.
     #[must_use]
     pub const fn sum(&self) -> Duration {
         self.sum
     }
 }
 
-/// [`Latency`], as it is counted.
+/// The atomic counters of [`Latency`].
 #[derive(Debug, Default)]
 struct Latencies {
-    counts: [AtomicU64; CLASSES.len() + 1],
+    counts: [AtomicU64; BUCKETS.len() + 1],
     nanos: AtomicU64,
 }
 
 impl Latencies {
     fn add(&self, took: Duration) {
-        let class = CLASSES.partition_point(|most| Duration::from_micros(*most) < took);
+        let class = BUCKETS.partition_point(|most| Duration::from_micros(*most) < took);
         self.counts[class].fetch_add(1, Ordering::Relaxed);
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -156,7 +154,24 @@ impl Latencies {
     }
 }
 
-/// What happens to a store from now on. Made by [`Store::subscribe`](crate::Store::subscribe).
+/// A subscription to the events of a store. Created by [`Store::subscribe`](crate::Store::subscribe).
+///
+/// ```no_run
+/// use plimsoll_redis::{Store, StoreEvent};
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let mut events = store.subscribe();
+/// while let Some(event) = events.next().await {
+///     match event {
+///         StoreEvent::Failed(failure) => eprintln!("{}: {}", failure.kind.as_str(), failure.message),
+///         StoreEvent::Opened => eprintln!("the store does not answer"),
+///         _ => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct StoreEvents {
     receiver: broadcast::Receiver<StoreEvent>,
@@ -164,7 +179,7 @@ pub struct StoreEvents {
 }
 
 impl StoreEvents {
-    /// The next event; `None` when the store is gone. Whoever is too slow misses the oldest.
+    /// Waits for the next event. Returns `None` when the store is dropped. A slow subscriber loses the oldest events.
     pub async fn next(&mut self) -> Option<StoreEvent> {
         loop {
             match self.receiver.recv().await {
@@ -175,7 +190,7 @@ impl StoreEvents {
         }
     }
 
-    /// The next event if there is one.
+    /// The next event, if one is buffered.
     pub fn try_next(&mut self) -> Option<StoreEvent> {
         loop {
             match self.receiver.try_recv() {
@@ -186,20 +201,20 @@ impl StoreEvents {
         }
     }
 
-    /// How many events were missed.
+    /// The number of events that were lost.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 }
 
-/// How many events wait for somebody slow.
+/// Capacity of the event channel.
 const EVENTS: usize = 256;
 
-/// What is remembered of a message.
+/// Maximum length of a stored message.
 const MESSAGE: usize = 200;
 
-/// All of it, shared by the store and its connection.
+/// The statistics and subscribers of a store, shared with its connection.
 #[derive(Debug)]
 pub(crate) struct Health {
     clock: Option<Clock>,
@@ -246,17 +261,17 @@ impl Health {
         }
     }
 
-    /// A call was answered, or failed, after this time.
+    /// Counts a call that took `time`, answered or not.
     pub(crate) fn took(&self, time: Duration) {
         self.latencies.add(time);
     }
 
-    /// So many demands were decided.
+    /// Counts decided demands.
     pub(crate) fn decided(&self, demands: usize) {
         self.decisions.fetch_add(demands as u64, Ordering::Relaxed);
     }
 
-    /// So many leases were lost.
+    /// Counts lost leases.
     pub(crate) fn lost(&self, leases: usize) {
         self.leases_lost.fetch_add(leases as u64, Ordering::Relaxed);
     }
@@ -286,8 +301,8 @@ impl Health {
     pub(crate) fn failed(&self, error: &StoreError) {
         let kind = error.kind();
         self.failures[kind.index()].fetch_add(1, Ordering::Relaxed);
-        // That the store is not asked says nothing about why; the call that opened the circuit did.
-        if kind == StoreErrorKind::NotAsked {
+        // A call that was not sent has no cause of its own: the call that opened the circuit reported it.
+        if kind == StoreErrorKind::CircuitOpen {
             return;
         }
         let failure = StoreFailure {
@@ -311,7 +326,7 @@ impl Health {
         self.publish(StoreEvent::Connected);
     }
 
-    /// What the server says about its memory, in one or several texts of `INFO memory`.
+    /// Reads the eviction policy from `INFO memory` of one or several nodes.
     pub(crate) fn memory(&self, texts: &[String]) {
         let policy = texts.iter().find_map(|text| evicting(text));
         locked(&self.evicts).clone_from(&policy);
@@ -338,12 +353,12 @@ impl Health {
     }
 
     fn publish(&self, event: StoreEvent) {
-        // Nobody listens, mostly.
+        // An error means that there are no subscribers.
         let _ = self.events.send(event);
     }
 }
 
-/// The policy by which a server forgets keys, all of ours, because they all expire, if its memory is bounded.
+/// The eviction policy of a server with a memory bound. Every policy but `noeviction` may evict our keys, since all of them expire.
 fn evicting(info: &str) -> Option<String> {
     let field = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name));

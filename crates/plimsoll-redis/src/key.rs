@@ -1,12 +1,11 @@
 //! The names of keys: `namespace:{subject}:limiter:kind`.
 //!
-//! The subject is the hash tag, so that all limits of one subject lie on one node of a cluster, and those of different
-//! subjects are spread. A subject is often something that should not lie around: an API key, an address, a token. So unless
-//! it is said otherwise its name is a digest of it, of 128 bits, with a secret: what is in the store, in its slow log and in
-//! its dumps does not say whose it is, and is short.
+//! The subject is the hash tag, so that all limits of one subject are on one node of a cluster, and different subjects are spread
+//! over the nodes. A subject is often a secret, such as an API key, an address or a token. By default its name is a keyed digest of
+//! 128 bits, so that the store, its slow log and its dumps do not reveal it, and names are short.
 //!
-//! A tag is what stands between the first `{` and the next `}`, so these two are escaped wherever they come from, and what
-//! separates the parts too; every byte value works, and no two names meet.
+//! The hash tag is the text between the first `{` and the next `}`. Braces and the separator are escaped in all parts, so every byte
+//! value is allowed and different subjects have different names.
 
 use std::fmt;
 
@@ -14,30 +13,30 @@ use sha2::{Digest, Sha256};
 
 use crate::rule::Kind;
 
-/// How subjects are named.
+/// How subjects become parts of key names.
 #[derive(Clone)]
 pub(crate) enum Naming {
-    /// As they are.
+    /// Readable, with escapes.
     Raw,
-    /// By a digest.
+    /// A keyed digest.
     Digest(Box<Hmac>),
 }
 
-/// HMAC-SHA-256, begun with the secret.
+/// HMAC-SHA-256, initialized with the secret.
 #[derive(Clone)]
 pub(crate) struct Hmac {
     inner: Sha256,
     outer: Sha256,
 }
 
-/// As long as a name is.
+/// The length of a digest in bytes.
 const DIGEST: usize = 16;
 
-/// The length of a block of SHA-256.
+/// The block length of SHA-256.
 const BLOCK: usize = 64;
 
 impl Naming {
-    /// By a digest with a secret.
+    /// A digest with this secret.
     pub(crate) fn with_secret(secret: &[u8]) -> Self {
         let mut block = [0; BLOCK];
         if secret.len() > BLOCK {
@@ -53,7 +52,7 @@ impl Naming {
         }))
     }
 
-    /// By a digest with what all who use the namespace know.
+    /// A digest with a secret that is derived from the namespace.
     pub(crate) fn of_namespace(namespace: &[u8]) -> Self {
         let mut secret = Sha256::new_with_prefix(b"plimsoll-redis keys of ");
         secret.update(namespace);
@@ -64,7 +63,7 @@ impl Naming {
         match self {
             Self::Raw => {
                 if subject.is_empty() {
-                    // Nothing between the braces would be no tag.
+                    // An empty pair of braces would not be a hash tag.
                     key.push(b'%');
                 }
                 escape(key, subject);
@@ -83,7 +82,7 @@ impl Naming {
     }
 }
 
-/// Without the secret.
+/// Hides the secret.
 impl fmt::Debug for Naming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -93,7 +92,7 @@ impl fmt::Debug for Naming {
     }
 }
 
-/// What the keys of one limiter have in common: what stands before and after the name of the subject.
+/// The prefix and the suffix of all keys of a limiter.
 pub(crate) struct Frame {
     before: Vec<u8>,
     after: Vec<u8>,

@@ -1,7 +1,7 @@
 //! Limits shared by a fleet, in Redis.
 //!
-//! A rule makes a limiter in memory and one that all processes share, and both give the same answers: decisions,
-//! reasons, and the time at which to retry, to the nanosecond.
+//! The same rule builds a limiter in memory and a limiter in Redis that all processes share. Both make the same decisions, with the
+//! same reasons and the same retry times, to the nanosecond.
 //!
 //! ```no_run
 //! use plimsoll::{Quota, SlidingLog, TokenBucket};
@@ -18,16 +18,16 @@
 //! # }
 //! ```
 //!
-//! [`Store::decide_all`] decides at once about limits of different keys and costs, such as those of a user, a tenant and
-//! everybody, and answers for each of them.
+//! [`Store::decide_all`] makes one decision about limits with different keys and costs, such as those of a user, of its tenant and of
+//! the whole service, and returns an answer for each of them.
 //!
-//! # Refused, or not decided
+//! # Refusals and store errors
 //!
-//! A [`Denied`](plimsoll::Denied) means that a caller is over a limit; a [`StoreError`] means that the store did not
-//! decide. They are different types, so that no outage is ever mistaken for an answer.
+//! A [`Denied`](plimsoll::Denied) means that the caller is over a limit; a [`StoreError`] means that the store did not decide. They
+//! are different types, so that a caller cannot mistake an outage for a refusal.
 //!
-//! A [`Fleet`] puts a limit in Redis behind the traits of limits in memory, for layers and code that know nothing of
-//! stores. Its [`Outage`] setting says what it answers when the store cannot.
+//! A [`Fleet`] implements the traits of limiters in memory for a limit in Redis, for middleware and other code that does not know
+//! stores. Its [`Outage`] setting selects the answer when the store does not decide.
 //!
 //! ```no_run
 //! use plimsoll::{PerKey, TokenBucket};
@@ -42,53 +42,51 @@
 //! # }
 //! ```
 //!
-//! A store that does not answer is not called for a while, and found again by itself: see [`Circuit`]. [`Borrow`] saves the
-//! round trip for each decision, and says at what price. Callers that wait for the same limiter [share a
-//! script](RedisLimiter#many-callers). [`RedisLimiter::replace`] and [`Fleet::replace`] change a rule while it is used.
+//! A circuit breaker stops calls to a store that does not answer, and probes it until it does: see [`Circuit`]. [`Borrow`] takes
+//! permits in batches and avoids a round trip for each decision, with a bounded error. Concurrent calls of one limiter [share a
+//! script](RedisLimiter#concurrent-calls). [`RedisLimiter::replace`] and [`Fleet::replace`] change a rule while it is in use.
 //!
-//! # What is in Redis
+//! # Keys and state in Redis
 //!
-//! A key is `namespace:{subject}:limiter:kind`, where the subject is a digest unless it is said otherwise
-//! ([`raw_keys`](StoreBuilder::raw_keys)). Every key expires when it would say no more than a key that is not there.
-//! The scripts are in `src/lua`, and each says at its top what it keeps.
+//! A key is `namespace:{subject}:limiter:kind`. The subject is a digest by default, or readable with
+//! [`raw_keys`](StoreBuilder::raw_keys). A key expires when its state equals that of a new key. The scripts are in `src/lua`; each
+//! documents at its top the state that it stores.
 //!
-//! Processes that use one name with different terms, as in a rolling deployment, count together: every grant is charged to
-//! the terms of all, and each is decided by its own. What was used stays used.
+//! Processes may use one name with different rules of one kind, as in a rolling deployment: every grant is charged to all of the rules,
+//! and each process decides by its own. A change of the rule does not reset what was used.
 //!
-//! Redis replicates without waiting, so a failover may forget the last moments: then up to what was granted in
-//! them is granted again. A clock that steps back stands still until it has caught up; if it is off by more than the
-//! limit remembers, what was used counts as used now, and that is [counted](Store::clock_steps).
+//! Redis replicates asynchronously, so a failover may lose the last grants, and at most as much is granted again. If the clock of the
+//! server steps back, a limiter uses the last time that it has stored until the clock catches up. If the step is longer than the
+//! span that the limit stores, everything used counts as used now, and the event is [counted](Store::clock_steps).
 //!
-//! A server that evicts keys forgets limits. It is asked for that when it is connected to, and
-//! [reported](StoreStats::evicts): limits need `maxmemory-policy noeviction`, or no `maxmemory`.
+//! A server that evicts keys loses the state of limits. Limits need `maxmemory-policy noeviction`, or no `maxmemory`. The policy is
+//! checked on each connection and [reported](StoreStats::evicts).
 //!
-//! # Which servers
+//! # Supported servers
 //!
-//! The tests run on Redis 7.0, and on any server that `PLIMSOLL_REDIS_SERVER` names. The scripts need Lua 5.1 and scripts that may write after `TIME`, which is Redis 5.0 and
-//! later, and every Valkey; the connection speaks RESP3, which is Redis 6.0 and later, unless the address ends with
-//! `?protocol=resp2`. Dragonfly runs scripts by another Lua, whose whole numbers overflow where those of 5.1 do not: limits
-//! are not exact there, and it is not supported.
+//! The tests run on Redis 7.0, or on the server that `PLIMSOLL_REDIS_SERVER` names. The scripts need Lua 5.1, and must be allowed to
+//! write after `TIME`: Redis 5.0 or later, or any Valkey. The connection uses RESP3 (Redis 6.0 or later), or RESP2 if the address ends
+//! with `?protocol=resp2`. Dragonfly is not supported: its newer Lua has integers that overflow where the doubles of 5.1 do not.
 //!
 //! # Features
 //!
 //! All are off by default.
 //!
-//! - `cluster`: Redis Cluster, by `Store::cluster`.
-//! - `tls`: `rediss://` addresses, with rustls and the roots of the system.
-//! - `tracing`: causes of failures as events, of each at most one in 5 s.
+//! - `cluster`: Redis Cluster, with `Store::cluster`.
+//! - `tls`: `rediss://` addresses, with rustls and the root certificates of the system.
+//! - `tracing`: logs failures, each kind at most once in 5 s.
 
 mod all;
 mod answer;
 mod background;
 mod batch;
+mod batcher;
 mod borrow;
+mod breakers;
 mod builder;
-mod bytes;
 mod charge;
 mod circuit;
 mod decision;
-#[cfg(feature = "spec")]
-mod described;
 mod error;
 mod event_reports;
 mod events;
@@ -96,39 +94,40 @@ mod fleet;
 mod group;
 mod health;
 mod key;
-mod lanes;
+mod key_state;
 mod lease;
 mod limiter;
 mod link;
 #[cfg(feature = "tracing")]
 mod log;
 mod many;
-mod nodes;
 mod outage;
 mod rule;
 mod script;
-mod state;
+#[cfg(feature = "spec")]
+mod spec;
 mod store;
+mod store_key;
 mod terms;
 mod undo;
 
 pub use all::RedisAll;
 pub use borrow::Borrow;
-/// Borrowing without a store, a clock or a runtime, to be simulated.
+/// The logic of [`Borrow`] without a store, a clock or a runtime, for simulations.
 #[cfg(feature = "simulation")]
 pub mod simulation {
     pub use crate::borrow::simulated::{Batch, Borrower, Step};
 }
 pub use builder::StoreBuilder;
-pub use bytes::StoreKey;
 pub use circuit::Circuit;
 pub use decision::{Decision, RedisPermit};
 pub use error::{StoreError, StoreErrorKind};
 pub use fleet::{Fleet, FleetAsk, FleetBuilder, FleetKey, FleetTotals};
 pub use health::{Latency, StoreEvent, StoreEvents, StoreFailure, StoreStats};
+pub use key_state::Seen;
 pub use limiter::RedisLimiter;
 pub use many::{StoreAnswer, StoreAnswers, StoreAsk, StoreDecision, StorePermits};
 pub use outage::Outage;
 pub use rule::RedisRule;
-pub use state::Seen;
 pub use store::Store;
+pub use store_key::StoreKey;

@@ -15,12 +15,12 @@ use crate::store::Store;
 use crate::terms::Terms;
 use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
-/// A limit held in Redis, with one state for each key. Made by [`Store::limiter`].
+/// A limit in Redis, with one state for each key. Created by [`Store::limiter`].
 ///
-/// A decision is made by a script, so it is atomic and takes one round trip. The time is that of the server. The state of a
-/// key expires as soon as it makes no difference.
+/// A script makes each decision, so it is atomic and takes one round trip. It uses the time of the server. The state of a key
+/// expires when it equals that of a new key.
 ///
-/// There is no queue: what cannot be granted now is refused, with the time at which to retry. Clones are the same limiter.
+/// There is no queue: a demand that cannot be granted now is refused, with the time at which to retry. Clones share one limiter.
 ///
 /// ```no_run
 /// use plimsoll::TokenBucket;
@@ -37,12 +37,11 @@ use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 /// # }
 /// ```
 ///
-/// # Many callers
+/// # Concurrent calls
 ///
-/// A call of [`decide`](Self::decide) that comes alone is sent at once. Calls that come while round trips of this limiter are
-/// under way are collected, and one script decides all of them, in order and exactly as if each had been sent by
-/// itself. Each call has its own [deadline](crate::StoreBuilder::deadline) and its own answer. A call that is dropped
-/// before it was sent takes nothing.
+/// A single call of [`decide`](Self::decide) is sent at once. Calls that are made while round trips of this limiter are in flight are
+/// queued, and one script decides all of them, in order, with the same results as separate calls. Each call has its own
+/// [deadline](crate::StoreBuilder::deadline). A call that is dropped before it was sent takes nothing.
 #[derive(Clone)]
 pub struct RedisLimiter {
     inner: Arc<Inner>,
@@ -51,28 +50,28 @@ pub struct RedisLimiter {
 struct Inner {
     store: Store,
     name: String,
-    /// Of its keys.
+    /// Builds the names of its keys.
     frame: Frame,
     kind: Kind,
-    /// For everything but decisions.
+    /// The script for all operations but decisions.
     script: Script,
-    /// Where its windows and refills are counted from.
+    /// The moment from which windows and refills are counted.
     origin: Moment,
     terms: RwLock<Arc<Terms>>,
-    /// Of every length there was.
+    /// The leases, by each length that the rule has had.
     leases: Mutex<Vec<Arc<Leases>>>,
     subscribers: Subscribers,
 }
 
 impl Store {
-    /// A limiter of this name. All processes that use the name in the same namespace share its state, one for each key.
+    /// Creates a limiter with this name. All processes that use the name in the same namespace share its states.
     ///
-    /// Windows and refills are counted from 1970 on, so that all processes agree where they begin.
+    /// Windows and refills are aligned to 1970, so that they begin at the same moments in all processes.
     ///
     /// # Errors
     ///
-    /// If the limit cannot be held in Redis: a window of more than 1024 segments, a lease shorter than a
-    /// millisecond.
+    /// If Redis cannot store the limit: a window of more than 1024 segments, a lease shorter than a millisecond, or an amount that is
+    /// too large (see [`RedisRule`]).
     pub fn limiter(
         &self,
         name: &str,
@@ -103,11 +102,10 @@ impl RedisLimiter {
         })
     }
 
-    /// Changes the rule of this limiter and its clones. What was used stays used, and what is held stays held.
+    /// Changes the rule of this limiter and its clones. Usage and held leases are kept.
     ///
-    /// Other processes that use the name go by their own rules until they are changed too: every grant is charged to the
-    /// rules of all, and each caller is decided by its own. Decisions that are under way are made by the old rule. Leases that
-    /// are held keep their length.
+    /// Other processes that use the name decide by their own rules until they are changed too, and every grant is charged to the rules of
+    /// all. Decisions in flight are made by the old rule. Held leases keep their length.
     ///
     /// ```
     /// use plimsoll::TokenBucket;
@@ -120,13 +118,12 @@ impl RedisLimiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A [`Fleet`](crate::Fleet) has a [`replace`](crate::Fleet::replace) of its own, which also changes what it knows of the
-    /// rule.
+    /// Use [`Fleet::replace`](crate::Fleet::replace) to change the rule of a [`Fleet`](crate::Fleet).
     ///
     /// # Errors
     ///
-    /// If the limit cannot be held in Redis, or is of another kind: kinds have different states, so what was used would be
-    /// lost. Make another limiter instead.
+    /// If Redis cannot store the limit, or the rule is of another kind: kinds have different states, so the usage would be lost. Create a
+    /// new limiter instead.
     pub fn replace(&self, rule: impl Into<RedisRule>) -> Result<(), InvalidLimit> {
         let (inner, rule) = (&*self.inner, rule.into());
         if rule.kind() != inner.kind {
@@ -140,13 +137,12 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// Takes `cost` for `key`, or is refused. Cost 0 asks for the state: it is granted when anything is available,
-    /// and takes nothing.
+    /// Takes `cost` for `key`, or is refused. A cost of 0 takes nothing, and is granted if anything is available.
     ///
     /// # Errors
     ///
-    /// If the store cannot decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
-    /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is returned.
+    /// If the store does not decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
+    /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is released.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let reporter = self.reporter(key.as_ref());
         let (terms, key) = (self.terms(), self.key(key.as_ref()));
@@ -183,7 +179,7 @@ impl RedisLimiter {
         })
     }
 
-    /// Sends a demand, with others that wait.
+    /// Sends a demand, in a batch with queued ones.
     pub(crate) async fn send(
         &self,
         terms: &Terms,
@@ -195,11 +191,11 @@ impl RedisLimiter {
         store.within_deadline(breaker, call).await
     }
 
-    /// What [`decide`](Self::decide) would answer. Takes nothing, and leaves no key behind.
+    /// Returns what [`decide`](Self::decide) would decide. Takes nothing and writes no key.
     ///
     /// # Errors
     ///
-    /// If the store cannot tell.
+    /// If the store does not answer.
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
@@ -214,11 +210,11 @@ impl RedisLimiter {
         })
     }
 
-    /// Takes as much for `key` as there is, at most `most`; the permit says how much.
+    /// Takes as much for `key` as is available, at most `most`. [`RedisPermit::cost`] is the amount.
     ///
     /// # Errors
     ///
-    /// If the store cannot decide. What was taken by a lease nevertheless comes back when the lease runs out.
+    /// If the store does not decide. If it took a lease nevertheless, the lease expires.
     pub async fn take_up_to(
         &self,
         key: impl AsRef<[u8]>,
@@ -248,16 +244,29 @@ impl RedisLimiter {
         ))
     }
 
-    /// Takes `cost` for `key` now, to be used later, and says after which time: at once, if there is enough.
-    /// `longest` is the longest time that is acceptable.
+    /// Takes `cost` for `key` ahead of time, and returns how long the caller has to wait before it uses it: zero, if enough is available.
+    /// Refuses if the wait would exceed `longest`; `None` accepts any wait.
     ///
-    /// A bucket goes into debt for it, and whoever comes later waits until that is paid. What is reserved cannot be
-    /// cancelled.
+    /// A token bucket goes into debt, and later demands are refused until it has refilled. A reservation cannot be cancelled.
+    ///
+    /// ```no_run
+    /// use plimsoll::TokenBucket;
+    /// use plimsoll_redis::Store;
+    /// use std::time::Duration;
+    ///
+    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let mail = store.limiter("mail", TokenBucket::per_second(10))?;
+    /// let wait = mail.reserve("customer 42", 1, Some(Duration::from_secs(2))).await??;
+    /// tokio::time::sleep(wait).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// If the store cannot decide, or the rule is not one of buckets: windows, logs and leases cannot be
-    /// [reserved from](crate::StoreErrorKind::Unsupported) in a store.
+    /// If the store does not decide. Windows, logs and leases do not support reservations:
+    /// [`Unsupported`](crate::StoreErrorKind::Unsupported).
     pub async fn reserve(
         &self,
         key: impl AsRef<[u8]>,
@@ -274,33 +283,32 @@ impl RedisLimiter {
         Ok(answer.booked()?.map_err(denied))
     }
 
-    /// Its name.
+    /// The name of the limiter.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The most that can be granted at once.
+    /// The maximum cost that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.terms().rule.limit()
     }
 
-    /// Whether what it grants is held by leases, and returned.
+    /// Whether its permits are leases, which are returned when they are dropped.
     #[must_use]
     pub fn holds_leases(&self) -> bool {
         self.kind() == Kind::Concurrency
     }
 
-    /// How many leases wait to be returned, because the store could not be reached. They are tried again until they would
-    /// have run out by themselves.
+    /// The number of leases whose release failed and is retried in the background, until they expire.
     #[must_use]
     pub fn unreturned_leases(&self) -> usize {
         let leases = self.inner.leases();
         leases.iter().map(|leases| leases.unreturned()).sum()
     }
 
-    /// How often a lease could not be renewed, or not be returned at the first attempt.
+    /// The number of failed renewals of leases, and of leases whose first release failed.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {
         let leases = self.inner.leases();
@@ -345,7 +353,7 @@ impl RedisLimiter {
         let mut arguments = Vec::with_capacity(4 + terms.words.len());
         arguments.extend([what, &now, &amount]);
         arguments.extend(terms.words.iter().map(String::as_str));
-        // The id of a lease, a number, a moment, or nothing: scripts pass over what they do not ask for.
+        // The id of a lease, a number, a moment or nothing: scripts ignore arguments that they do not use.
         arguments.push(&last);
         let answer = inner.store.run(&inner.script, &[key], &arguments).await?;
         inner.store.health().decided(1);
@@ -359,7 +367,7 @@ impl Inner {
     }
 }
 
-/// The number of a lease is the microsecond at which it was recorded.
+/// The fencing token of a lease is the microsecond at which it was granted.
 pub(crate) fn fence(moment: Moment) -> u64 {
     moment.as_nanos() / 1000
 }

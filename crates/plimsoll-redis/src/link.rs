@@ -1,4 +1,4 @@
-//! The connection to the store: made when it is first needed, shared by everybody, made again when it breaks.
+//! The connection to the store: established on first use, shared by all callers, and re-established when it breaks.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,14 +13,14 @@ use tokio::sync::Mutex;
 use crate::health::Health;
 use crate::{StoreError, StoreErrorKind};
 
-/// Where the store is.
+/// The client of the store.
 enum Target {
     Single(Box<Client>),
     #[cfg(feature = "cluster")]
     Cluster(Box<redis::cluster::ClusterClient>),
 }
 
-/// A connection that many use at once: what is sent at the same time travels together.
+/// A multiplexed connection: concurrent calls are pipelined.
 #[derive(Clone)]
 enum Connection {
     Single(MultiplexedConnection),
@@ -31,37 +31,37 @@ enum Connection {
 pub(crate) struct Link {
     target: Target,
     health: Arc<Health>,
-    /// The connection, and its number, by which whoever finds it broken says which one it was.
+    /// The connection and its number, with which a caller that finds it broken drops this connection and not a newer one.
     current: RwLock<Option<(u32, Connection)>>,
-    /// Held by the one who connects.
+    /// Held while connecting.
     connecting: Arc<Mutex<Attempts>>,
-    /// How many attempts have failed.
+    /// The number of failed attempts to connect.
     failed: AtomicU32,
-    /// How many calls in a row had no answer in time.
+    /// The number of consecutive calls that timed out.
     silent: AtomicU32,
-    /// When a connection was last given up because it led to a replica.
+    /// When a connection was last dropped because its server was a replica.
     demoted: std::sync::Mutex<Option<Moment>>,
 }
 
-/// What became of the attempts to connect.
+/// The results of attempts to connect.
 #[derive(Default)]
 struct Attempts {
     /// The number of the last connection.
     number: u32,
-    /// Why the last attempt failed, if it did.
+    /// The error of the last attempt, if it failed.
     error: Option<RedisError>,
 }
 
-/// Connecting may take longer than a call may wait: it goes on after the caller has given up.
+/// Timeout for connecting. It may exceed the deadline of a call: the attempt continues after the caller has timed out.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// A connection to a replica is given up at most so often: perhaps there is nothing else behind the address.
+/// Minimum time between two drops of a connection to a replica: the address may lead to nothing else.
 const DEMOTED: Duration = Duration::from_millis(100);
 
-/// A connection that leaves so many calls in a row without an answer is taken for dead.
+/// A connection is considered dead after this many consecutive calls without an answer.
 const SILENT: u32 = 16;
 
-/// A slot that moves is asked for so often: it was not served where it was asked for, so nothing is charged twice.
+/// Maximum number of redirections for a slot that moves. A redirected call was not executed, so nothing is charged twice.
 #[cfg(feature = "cluster")]
 const MOVES: u32 = 3;
 
@@ -82,7 +82,7 @@ impl Link {
         let info = url
             .into_connection_info()
             .map_err(StoreError::bad_address)?;
-        // Unless the address says otherwise.
+        // The address may select another protocol.
         let info = if url.contains("protocol=") {
             info
         } else {
@@ -97,7 +97,7 @@ impl Link {
     #[cfg(feature = "cluster")]
     pub(crate) fn cluster(urls: &[String], health: Arc<Health>) -> Result<Self, StoreError> {
         urls.iter().for_each(|url| provide_cryptography(url));
-        // The client must not repeat what it cannot know the outcome of, so it repeats nothing.
+        // The client must not repeat a call whose outcome is unknown, so it never retries.
         let client = redis::cluster::ClusterClientBuilder::new(urls.iter().map(String::as_str))
             .retries(0)
             .use_protocol(ProtocolVersion::RESP3)
@@ -124,8 +124,8 @@ impl Link {
         answer
     }
 
-    /// The server behind this connection is not the primary any more. The address may lead to another by now, but an open
-    /// connection would stay where it is for ever.
+    /// Drops a connection whose server is no longer the primary. The address may lead to the new primary, but an open connection stays
+    /// with the old server.
     fn leave_replica(&self, number: u32) {
         let now = Clock::system().precise_now();
         let mut demoted = self.demoted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,12 +136,12 @@ impl Link {
         }
     }
 
-    /// Asks what the server does when it has no memory left.
+    /// Reads the eviction policy of the server.
     async fn check_memory(self: Arc<Self>, mut connection: Connection) {
         let mut command = Cmd::new();
         command.arg("INFO").arg("memory");
         let answer = tokio::time::timeout(CONNECTING, connection.send(&command)).await;
-        // Whoever may not ask, or asks something else than Redis, learns nothing.
+        // The command may be forbidden, or unknown to the server.
         if let Ok(Ok(answer)) = answer {
             let mut texts = Vec::new();
             gather(&answer, &mut texts);
@@ -149,14 +149,14 @@ impl Link {
         }
     }
 
-    /// Notes that a call had no answer in time.
+    /// Records that a call timed out.
     pub(crate) fn unanswered(&self) {
         if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT {
             self.hang_up();
         }
     }
 
-    /// Gives the connection up: the next call makes another.
+    /// Drops the connection. The next call connects again.
     pub(crate) fn hang_up(&self) {
         self.silent.store(0, Ordering::Relaxed);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -181,7 +181,7 @@ impl Link {
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        // Who waited for an attempt that failed shares its error: a crowd would knock one after the other.
+        // Callers that waited for a failed attempt share its error, so that they do not all connect one after the other.
         if failed != self.failed.load(Ordering::Relaxed) {
             return Err(attempts.error());
         }
@@ -202,7 +202,7 @@ impl Link {
                 failure => {
                     attempts.error = failure.ok().and_then(Result::err);
                     link.failed.fetch_add(1, Ordering::Relaxed);
-                    // Whoever asked may have given up by now, and learned nothing but that.
+                    // The caller may have timed out, so the cause is reported here.
                     link.health.failed(&attempts.error());
                     Err(attempts.error())
                 }
@@ -216,8 +216,7 @@ impl Link {
     }
 }
 
-/// The client takes the cryptography that the program has chosen, and panics if it has chosen none. Then it is chosen
-/// here, if there is anything to be encrypted.
+/// Installs a default rustls provider if the address needs TLS: the client panics if the program has installed none.
 fn provide_cryptography(url: &str) {
     #[cfg(feature = "tls")]
     if url.starts_with("rediss:") && rustls::crypto::CryptoProvider::get_default().is_none() {
@@ -240,7 +239,7 @@ impl Target {
     async fn connect(&self) -> Result<Connection, RedisError> {
         match self {
             Self::Single(client) => {
-                // Every call has a deadline of its own.
+                // The store enforces the deadline of each call.
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(None)
                     .set_response_timeout(None);
@@ -263,7 +262,7 @@ impl Connection {
     }
 }
 
-/// All texts in an answer: nodes of a cluster answer together.
+/// Collects all strings of a reply, which in a cluster contains the replies of all nodes.
 fn gather(answer: &redis::Value, texts: &mut Vec<String>) {
     use redis::Value;
 
@@ -298,7 +297,7 @@ async fn follow(
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the address: there may be a password in it.
+        // Hides the address, which may contain a password.
         f.debug_struct("Link")
             .field("connected", &self.current().is_some())
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Lines for a log, of which there are never many.
+//! Rate-limited log messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,11 +7,10 @@ use plimsoll::{Clock, Moment};
 
 use crate::error::StoreErrorKind;
 
-/// Between two lines of one kind there is at least this time: a store that is asked a million times a second and fails does
-/// not write a million lines.
+/// Minimum time between two messages of one kind, so that an outage at a high load does not flood the log.
 const APART: Duration = Duration::from_secs(5);
 
-/// What was logged, and what was not.
+/// The state of each kind of message.
 #[derive(Default, Debug)]
 pub(crate) struct Lines {
     failures: [Line; StoreErrorKind::ALL.len()],
@@ -20,7 +19,7 @@ pub(crate) struct Lines {
 
 #[derive(Default, Debug)]
 struct Line {
-    /// In nanoseconds, by the system's clock.
+    /// When the next message may be logged, in nanoseconds on the clock of the system.
     next: AtomicU64,
     suppressed: AtomicU64,
 }
@@ -46,7 +45,7 @@ impl Lines {
 }
 
 impl Line {
-    /// Whether it is time for one, and how many were left out since the last.
+    /// If a message may be logged now: the number of messages that were suppressed since the last one.
     fn due(&self, now: Moment) -> Option<u64> {
         let next = self.next.load(Ordering::Relaxed);
         let later = now.plus(APART).as_nanos();

@@ -1,4 +1,4 @@
-//! What is answered while the store cannot decide.
+//! Decisions while the store does not decide.
 
 use std::sync::Arc;
 
@@ -11,32 +11,43 @@ use plimsoll::{
 use crate::RedisRule;
 use crate::rule::Shape;
 
-/// What a [`Fleet`](crate::Fleet) answers when the store cannot decide: it is gone, slow, full, or refuses.
+/// What a [`Fleet`](crate::Fleet) answers when the store does not decide: it is unreachable, slow or full, or replies with an error.
 ///
-/// To refuse is the default. A limit that opens by itself is found out about by those it was there to stop, and
-/// what it protects may be what cannot bear more; a limit that closes is noticed at once, and says
-/// [`Unavailable`](plimsoll::Reason::Unavailable), not that anybody did too much. Who would rather serve without a limit
-/// than not at all says so.
+/// The default is [`Deny`](Self::Deny). A limit that fails open stops protecting when the load may be highest, and an attacker can
+/// exploit it. A limit that fails closed is noticed at once, and its refusals carry the reason
+/// [`Unavailable`](plimsoll::Reason::Unavailable), which does not blame the caller. Choose [`Admit`](Self::Admit) if it is
+/// better to serve without a limit than not at all.
+///
+/// ```
+/// use plimsoll::TokenBucket;
+/// use plimsoll_redis::{Outage, Store};
+///
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let api = store.limiter("api", TokenBucket::per_second(100))?;
+/// // Four processes: each enforces a quarter of the limit while Redis is down.
+/// let api = api.fleet().outage(Outage::Local { share: 0.25 }).build()?;
+/// # let _ = api;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 #[non_exhaustive]
 pub enum Outage {
-    /// Everything is granted.
+    /// Grants every demand.
     Admit,
-    /// Everything is refused, as [`Unavailable`](plimsoll::Reason::Unavailable).
+    /// Refuses every demand as [`Unavailable`](plimsoll::Reason::Unavailable).
     #[default]
     Deny,
-    /// Each process grants a share of the limit by itself, by the same rule in memory: with `n` processes a share of 1/n
-    /// is the limit again, as far as the load is spread evenly. A limit on what is held at once is at least 1
-    /// in each process.
+    /// Each process enforces a share of the limit in memory, with the same rule. With `n` processes and an even load, a share of 1/n
+    /// enforces the whole limit. A concurrency limit is at least 1 in each process.
     ///
-    /// It knows nothing of what was used before, so it begins with the whole share.
+    /// The limiter in memory does not know what was used before the outage, so it begins with the whole share.
     Local {
-        /// Above 0, and at most 1.
+        /// The share of the limit, above 0 and at most 1.
         share: f64,
     },
 }
 
-/// An outage setting, ready to answer.
+/// An outage setting with its limiter in memory.
 #[derive(Clone)]
 pub(crate) enum Fallback {
     Admit,
@@ -44,7 +55,7 @@ pub(crate) enum Fallback {
     Local(InMemory),
 }
 
-/// A rule in memory, for keys as they are in the store.
+/// A limiter in memory with the keys of the store.
 pub(crate) type InMemory = Arc<dyn PerKey<[u8]>>;
 
 impl Outage {
@@ -64,10 +75,10 @@ impl Outage {
     }
 }
 
-/// How many keys are remembered while there is no store.
+/// Maximum number of keys in memory.
 const MOST_KEYS: usize = 1_000_000;
 
-/// A share of a rule, in memory.
+/// Builds a limiter in memory for a share of a rule.
 pub(crate) fn in_memory(
     rule: &RedisRule,
     share: f64,

@@ -5,15 +5,14 @@ use plimsoll::{
     SlidingLog, SlidingWindow, Standing, TokenBucket,
 };
 
-/// A limit as Redis keeps it.
+/// A rule that Redis can store.
 ///
-/// It is made of the rules that limiters in memory are made of, so one description makes both, and both give the
-/// same answers. [`Smooth`](plimsoll::Smooth), [`Refresh`](plimsoll::Refresh),
-/// [`PenaltyBucket`](plimsoll::PenaltyBucket) and adaptive limits are not kept in Redis.
+/// It is converted from a rule of a limiter in memory, and makes the same decisions. [`Smooth`](plimsoll::Smooth),
+/// [`Refresh`](plimsoll::Refresh), [`PenaltyBucket`](plimsoll::PenaltyBucket) and adaptive limits cannot be stored in Redis.
 ///
-/// Redis counts amounts in floating point, and exactly: a limit, a burst and a refill must be below 2^52, those of a
-/// [`SlidingLog`] below 2^32. What is larger is refused when the limiter is made. A [charge](crate::RedisLimiter::charge)
-/// of more than 2^53 − 1 counts as that.
+/// The scripts compute with doubles, and exactly: a limit, a burst and a refill must be below 2^52, those of a [`SlidingLog`] below
+/// 2^32. [`Store::limiter`](crate::Store::limiter) rejects larger values. A [charge](crate::RedisLimiter::charge) of more
+/// than 2^53 − 1 is reduced to that.
 ///
 /// ```
 /// use plimsoll::{Concurrency, TokenBucket};
@@ -29,7 +28,7 @@ pub struct RedisRule {
     pub(crate) shape: Shape,
 }
 
-/// What a rule is made of.
+/// The rule, by kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     FixedWindow { quota: Quota, to_epoch: bool },
@@ -40,7 +39,7 @@ pub(crate) enum Shape {
     Concurrency { limit: u64, lease: Duration },
 }
 
-/// Which script part knows a limit.
+/// The kind of a rule. Each kind has its own Lua functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     FixedWindow,
@@ -52,10 +51,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// How many there are.
+    /// The number of kinds.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
-    /// All of them, in their order.
+    /// All kinds, in the order of their discriminants.
     pub(crate) const ALL: [Self; 6] = [
         Self::FixedWindow,
         Self::SlidingWindow,
@@ -65,7 +64,7 @@ impl Kind {
         Self::Concurrency,
     ];
 
-    /// The letter for it in scripts and keys.
+    /// The letter of the kind in scripts and key names.
     pub(crate) const fn letter(self) -> u8 {
         match self {
             Self::FixedWindow => b'w',
@@ -78,19 +77,19 @@ impl Kind {
     }
 }
 
-/// How long a lease is good unless somebody says otherwise.
+/// The default length of a lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Moments are counted in doubles, which such a span does not exceed.
+/// Maximum length of a lease, so that its moments fit the arithmetic of the scripts.
 const LONGEST_LEASE: Duration = Duration::from_nanos(1 << 62);
 
-/// The scripts count amounts in doubles, which hold whole numbers below 2^53: the sum of two of these.
+/// Doubles hold integers below 2^53, which is the sum of two amounts below this bound.
 const TOO_LARGE: u64 = 1 << 52;
 
-/// A log keeps the sum of all that it ever recorded without a pause.
+/// A log stores the sum of all amounts since it was last empty, so its amounts have a smaller bound.
 const TOO_LARGE_FOR_A_LOG: u64 = 1 << 32;
 
-/// A window's counts are read and written whole.
+/// All segments of a window are read and written together.
 const MOST_SEGMENTS: u32 = 1024;
 
 impl RedisRule {
@@ -98,8 +97,8 @@ impl RedisRule {
         Self { shape }
     }
 
-    /// How long a [concurrency](Concurrency) permit outlives a holder that crashed; 30 seconds unless said otherwise.
-    /// While it is held it is renewed three times in this time. Other rules have no leases, and ignore it.
+    /// Sets the length of the leases of a [`Concurrency`] limit: how long a permit outlives a holder that crashed; 30 s by default. A held
+    /// lease is renewed three times in its length. Other rules have no leases and ignore this setting.
     pub fn lease(mut self, length: Duration) -> Self {
         if let Shape::Concurrency { lease, .. } = &mut self.shape {
             *lease = length;
@@ -107,7 +106,7 @@ impl RedisRule {
         self
     }
 
-    /// The most that can be granted at once.
+    /// The maximum cost that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         match &self.shape {
@@ -120,7 +119,7 @@ impl RedisRule {
         }
     }
 
-    /// What it promises, whatever its state.
+    /// The standing of a new key, with the limit and the window.
     pub(crate) fn promise(&self) -> Standing {
         let window = match &self.shape {
             Shape::FixedWindow { quota, .. }
@@ -138,7 +137,7 @@ impl RedisRule {
             .returns(window.is_none())
     }
 
-    /// The length of its leases, if it has any.
+    /// The length of the leases, if the rule has leases.
     pub(crate) fn lease_length(&self) -> Option<Duration> {
         match self.shape {
             Shape::Concurrency { lease, .. } => Some(lease),
@@ -157,8 +156,8 @@ impl RedisRule {
         }
     }
 
-    /// Whether the quick way of the scripts can decide it: all it multiplies stays below 2^52.
-    pub(crate) fn is_everyday(&self) -> bool {
+    /// Whether the quick script can decide the rule: all products of its numbers are below 2^52.
+    pub(crate) fn is_quick(&self) -> bool {
         let small = |factors: &[u128]| {
             let product = |product: u128, factor: &u128| product.checked_mul(*factor);
             let product = factors.iter().try_fold(1, product);
@@ -186,7 +185,7 @@ impl RedisRule {
         }
     }
 
-    /// The largest amount that it is made of, and what it is called.
+    /// The largest amount of the rule, and the name of its setting.
     fn largest(&self) -> (&'static str, u64) {
         match &self.shape {
             Shape::Buckets(buckets) => {
@@ -204,7 +203,7 @@ impl RedisRule {
         }
     }
 
-    /// Whether Redis can keep it.
+    /// Checks that Redis can store the rule.
     pub(crate) fn check(&self) -> Result<(), InvalidLimit> {
         let (field, amount) = self.largest();
         match self.shape {
@@ -231,7 +230,7 @@ impl RedisRule {
         }
     }
 
-    /// Its arguments for the script, from the letter of its kind on. The id of a lease follows.
+    /// The script arguments of the rule, beginning with the letter of its kind. The id of a lease follows.
     pub(crate) fn words(&self, origin: Moment) -> Vec<String> {
         let mut words = vec![char::from(self.kind().letter()).to_string()];
         let origin = moment(origin);
@@ -281,12 +280,12 @@ fn quota_words(quota: Quota) -> [String; 2] {
     [quota.units().to_string(), number(quota.period().as_nanos())]
 }
 
-/// An amount that is asked for, as scripts read it. No limit is so large that a greater one would be answered otherwise.
+/// Clamps an amount for the scripts. All limits are smaller, so the decision is the same.
 pub(crate) fn amount(amount: u64) -> u64 {
     amount.min((1 << 53) - 1)
 }
 
-/// A whole number as scripts read it: what a double cannot hold is hexadecimal.
+/// Formats an integer for the scripts. Integers that a double cannot hold are hexadecimal.
 pub(crate) fn number(number: u128) -> String {
     if number < 1 << 53 {
         number.to_string()
@@ -295,7 +294,7 @@ pub(crate) fn number(number: u128) -> String {
     }
 }
 
-/// A whole number as scripts write it.
+/// Parses an integer of a script.
 pub(crate) fn read_number(text: &str) -> Option<u128> {
     match text.strip_prefix('x') {
         Some(hex) => u128::from_str_radix(hex, 16).ok(),
@@ -303,13 +302,13 @@ pub(crate) fn read_number(text: &str) -> Option<u128> {
     }
 }
 
-/// A moment as scripts read it: seconds and nanoseconds.
+/// Formats a moment for the scripts: seconds and nanoseconds.
 pub(crate) fn moment(moment: Moment) -> String {
     let nanos = moment.as_nanos();
     format!("{}.{}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
-/// A moment as scripts write it.
+/// Parses a moment of a script.
 pub(crate) fn read_moment(text: &str) -> Option<Moment> {
     let (seconds, nanos) = text.split_once('.')?;
     let seconds: u64 = seconds.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The scripts, put together of the files in `lua/`.
+//! The Lua scripts, assembled from the files in `lua/`.
 
 use std::fmt;
 use std::sync::{LazyLock, OnceLock};
@@ -6,7 +6,7 @@ use std::sync::{LazyLock, OnceLock};
 use crate::RedisRule;
 use crate::rule::Kind;
 
-/// A script and the hash by which servers know it.
+/// A script and its SHA-1, for `EVALSHA`.
 #[derive(Clone)]
 pub(crate) struct Script {
     text: String,
@@ -42,11 +42,11 @@ impl Script {
         Self { text, hash }
     }
 
-    /// The script that decides lists of demands on one limit: if it is of an everyday size, the quick way first.
+    /// The script for batches of demands on one limit. If the rule allows it, the quick functions run first.
     pub(crate) fn batch(rule: &RedisRule) -> Self {
         let kind = rule.kind();
         let window = if has_windows(kind) { WINDOW } else { "" };
-        let quick: &[&str] = if rule.is_everyday() {
+        let quick: &[&str] = if rule.is_quick() {
             &[QUICK, ANSWER, window, quick(kind), OR_NOT]
         } else {
             &[]
@@ -54,22 +54,22 @@ impl Script {
         Self::of(&[LIST, &quick.concat(), &deciding([kind]), BATCH])
     }
 
-    /// The script for everything else that one limit is asked.
+    /// The script for all other operations on one limit.
     pub(crate) fn asking(kind: Kind) -> Self {
         Self::of(&[&deciding([kind]), ASKED])
     }
 
-    /// The script that decides about several limits of these kinds at once: if all are of an everyday size, the quick way
-    /// first. There is one for each set of kinds.
-    pub(crate) fn many(kinds: impl Iterator<Item = Kind>, everyday: bool) -> &'static Self {
+    /// The script that decides about several limits of these kinds, one for each set of kinds. If all rules allow it, the quick functions
+    /// run first.
+    pub(crate) fn many(kinds: impl Iterator<Item = Kind>, quick: bool) -> &'static Self {
         static SCRIPTS: [OnceLock<Script>; 2 << Kind::COUNT] =
             [const { OnceLock::new() }; 2 << Kind::COUNT];
         let set = kinds.fold(0, |set, kind| set | 1 << kind as usize);
-        let place = set << 1 | usize::from(everyday);
+        let place = set << 1 | usize::from(quick);
         SCRIPTS[place].get_or_init(|| {
             let kinds = Kind::ALL.into_iter();
             let kinds = kinds.filter(|kind| set & 1 << *kind as usize != 0);
-            let quick = if everyday {
+            let quick = if quick {
                 quick_many(kinds.clone())
             } else {
                 String::new()
@@ -94,7 +94,7 @@ fn has_windows(kind: Kind) -> bool {
     )
 }
 
-/// The quick way of one kind.
+/// The quick functions of one kind.
 fn quick(kind: Kind) -> &'static str {
     match kind {
         Kind::FixedWindow => include_str!("lua/quick/fixed_window.lua"),
@@ -106,7 +106,7 @@ fn quick(kind: Kind) -> &'static str {
     }
 }
 
-/// The quick ways of several kinds, each as a function of its arguments.
+/// The quick functions of several kinds, each wrapped as a function of its arguments.
 fn quick_many(kinds: impl Iterator<Item = Kind>) -> String {
     let mut text = [
         "local out, size = {}, 1\n",
@@ -125,7 +125,7 @@ fn quick_many(kinds: impl Iterator<Item = Kind>) -> String {
     text + MANY_OR_NOT
 }
 
-/// The functions that decide for limits of these kinds, and no more than they need: every call runs through all of them.
+/// The functions for these kinds only: Redis executes all definitions on each call.
 fn deciding(kinds: impl IntoIterator<Item = Kind>) -> String {
     let kinds: Vec<Kind> = kinds.into_iter().collect();
     let mut parts = vec![EXACT, TIME];

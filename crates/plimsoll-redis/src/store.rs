@@ -5,22 +5,21 @@ use plimsoll::{Clock, Moment};
 use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 
 use crate::answer::Answer;
+use crate::batcher::{Batcher, Transport};
+use crate::breakers::Breakers;
 use crate::circuit::Breaker;
-use crate::group::{Group, Groups};
+use crate::group::{Group, GroupBatches};
 use crate::health::{Health, StoreEvents, StoreStats};
 use crate::key::Naming;
-use crate::lanes::{Batcher, Way};
 use crate::link::Link;
-use crate::nodes::Breakers;
 use crate::rule::moment;
 use crate::script::Script;
 use crate::{StoreError, StoreErrorKind};
 
-/// A Redis that holds limits.
+/// A Redis server or cluster that stores limits.
 ///
-/// A store connects when it is first used, shares one connection among all callers, and connects again when the
-/// connection breaks. A program starts and runs without its store: every call reports by itself that there is none.
-/// Clones are the same store.
+/// A store connects on its first call, shares one connection among all callers, and reconnects when the connection breaks. A program
+/// can start and run while the server is down: each call then returns an error. Clones share one store.
 ///
 /// ```no_run
 /// use plimsoll::TokenBucket;
@@ -50,7 +49,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Option<Clock>,
     pub(crate) breakers: Breakers,
     pub(crate) health: Arc<Health>,
-    pub(crate) groups: Arc<Batcher<Groups>>,
+    pub(crate) groups: Arc<Batcher<GroupBatches>>,
 }
 
 impl Store {
@@ -60,13 +59,13 @@ impl Store {
         }
     }
 
-    /// Whether a call made now would be sent: `false` while the [circuit](crate::Circuit) is open, in a cluster of any node.
+    /// Whether calls are sent: `false` while the [circuit](crate::Circuit) is open, in a cluster any of them.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.inner.breakers.would_ask(|| self.time())
     }
 
-    /// Whether a call about this key would be sent.
+    /// Whether a call for this key would be sent.
     pub(crate) fn is_asked_for(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
         let breaker = self.inner.breakers.of(|| Some(key()));
         breaker.would_ask(|| self.time())
@@ -78,41 +77,41 @@ impl Store {
         self.inner.breakers.opened()
     }
 
-    /// What happened so far: decisions, round trips and how long they took, failures by cause and the last of them, leases
-    /// lost, connections, and whether the server may forget limits.
+    /// The statistics of this store: decisions, round trips and their latency, failures by cause, lost leases, connections, and whether
+    /// the server may evict the state of limits.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.inner.health.stats(self.outages(), self.is_asked())
     }
 
-    /// What happens from now on. Whoever is slow misses the oldest events, and nobody waits.
+    /// Subscribes to the events of this store. A slow subscriber loses the oldest events and never blocks callers.
     #[must_use]
     pub fn subscribe(&self) -> StoreEvents {
         self.inner.health.subscribe()
     }
 
-    /// How often something was found in the store that was written by a clock far ahead of the server's: it has stepped back
-    /// by more than the limit remembers, or another server took over. Then what was used counts as used now.
+    /// How often a state was found that was written by a clock far ahead of the server's: the clock has stepped back by more than the
+    /// limit stores, or a failover changed the server. Everything used then counts as used now.
     #[must_use]
     pub fn clock_steps(&self) -> u64 {
         self.inner.health.steps()
     }
 
-    /// The clock for what is decided here, and not by the store.
+    /// The clock for decisions in this process.
     pub(crate) fn clock(&self) -> Clock {
         self.inner.clock.clone().unwrap_or_default()
     }
 
-    /// The time of this process, or that of the clock the store was built with.
+    /// The time of this process, or of the clock that the store was built with.
     pub(crate) fn time(&self) -> Moment {
         self.inner.health.now()
     }
 
-    /// Whether the store answers.
+    /// Sends a `PING`.
     ///
     /// # Errors
     ///
-    /// Why it does not.
+    /// If the store does not answer.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("PING");
@@ -133,19 +132,19 @@ impl Store {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Where the windows of a limiter begin that is built now.
+    /// The moment to which the windows of a new limiter are aligned.
     pub(crate) fn origin(&self) -> Moment {
         let clock = self.inner.clock.as_ref();
         clock.map_or(Moment::ORIGIN, Clock::precise_now)
     }
 
-    /// The time as scripts read it: nothing, and they ask the server.
+    /// The time argument of scripts. If it is empty, they use the time of the server.
     pub(crate) fn now(&self) -> String {
         let clock = self.inner.clock.as_ref();
         clock.map_or_else(String::new, |clock| moment(clock.precise_now()))
     }
 
-    /// Whether time passes by itself.
+    /// Whether the time is that of the server, as opposed to a manual clock.
     pub(crate) fn is_live(&self) -> bool {
         self.inner.clock.is_none()
     }
@@ -164,7 +163,7 @@ impl Store {
         self.within_deadline(breaker, call).await
     }
 
-    /// Runs a script, however long it takes.
+    /// Runs a script, without a deadline.
     pub(crate) async fn evaluate(
         &self,
         script: &Script,
@@ -172,7 +171,7 @@ impl Store {
         arguments: impl Fn(&mut Cmd),
     ) -> Result<Value, StoreError> {
         let command = |name: &str, script: &str| {
-            // Room for most, so that it need not grow.
+            // Enough capacity for most commands.
             let mut command = Cmd::with_capacity(16 + keys.len(), script.len() + 256);
             command.arg(name).arg(script).arg(keys.len()).arg(keys);
             arguments(&mut command);
@@ -181,7 +180,7 @@ impl Store {
         let link = &self.inner.link;
         let known = command("EVALSHA", script.hash());
         let mut answer = match link.send(&known).await {
-            // A server that does not know the script has not run it. This one also makes it known.
+            // A server that does not know the script has not run it. `EVAL` runs and caches it.
             Err(error) if is_unknown(&error) => {
                 let unknown = command("EVAL", script.text());
                 link.send(&unknown).await?
@@ -201,12 +200,12 @@ impl Store {
         }
     }
 
-    /// What is counted of this store.
+    /// The statistics of this store.
     pub(crate) fn health(&self) -> &Health {
         &self.inner.health
     }
 
-    /// Forgets a key.
+    /// Deletes a key.
     pub(crate) async fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("DEL").arg(key);
@@ -220,7 +219,7 @@ impl Store {
         self.inner.breakers.of(|| key.map(<[u8]>::to_vec))
     }
 
-    /// The hash slot of a key, in a cluster; keys of one slot may be used by one script.
+    /// The hash slot of a key. A script may use the keys of one slot.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
         self.inner.breakers.slot(key)
     }
@@ -238,7 +237,7 @@ impl Store {
         self.within_deadline(breaker, call).await
     }
 
-    /// Makes a call, unless the circuit is open, and learns from its answer.
+    /// Makes a call within the deadline, unless the circuit is open, and reports the result to the circuit.
     pub(crate) async fn within_deadline<T>(
         &self,
         breaker: &Breaker,
@@ -269,7 +268,7 @@ impl Store {
                     health.opened();
                 }
                 if probed {
-                    // Perhaps only the connection is dead: the next who tries makes a new one.
+                    // Only the connection may be dead, so the next probe reconnects.
                     self.inner.link.hang_up();
                 }
             }
@@ -283,7 +282,7 @@ impl Store {
     }
 }
 
-impl Way for Store {
+impl Transport for Store {
     fn time(&self) -> Moment {
         Self::time(self)
     }

@@ -3,25 +3,25 @@ use std::sync::Arc;
 use plimsoll::{InvalidLimit, Moment, Standing};
 
 use crate::RedisRule;
-use crate::batch::Lists;
-use crate::lanes::Batcher;
+use crate::batch::LimiterBatches;
+use crate::batcher::Batcher;
 use crate::lease::Leases;
 use crate::store::Store;
 
-/// What changes with the rule.
+/// The parts of a limiter that [`RedisLimiter::replace`](crate::RedisLimiter::replace) changes.
 pub(crate) struct Terms {
     pub(crate) rule: RedisRule,
     pub(crate) promise: Standing,
-    /// Whether scripts can decide it the quick way.
-    pub(crate) everyday: bool,
-    /// The rule as arguments for scripts.
+    /// Whether the quick script can decide the rule.
+    pub(crate) quick: bool,
+    /// The script arguments of the rule.
     pub(crate) words: Arc<[String]>,
-    pub(crate) batcher: Arc<Batcher<Lists>>,
+    pub(crate) batcher: Arc<Batcher<LimiterBatches>>,
     pub(crate) leases: Option<Arc<Leases>>,
 }
 
 impl Terms {
-    /// `known` are the leases there were so far, of which one may be of the same length.
+    /// `known` are the leases of earlier rules, one of which may have the same length.
     pub(crate) fn new(
         store: &Store,
         rule: RedisRule,
@@ -40,16 +40,16 @@ impl Terms {
         });
         let words = rule.words(origin);
         Ok(Self {
-            batcher: Batcher::new(Lists::new(&rule, words.clone())),
+            batcher: Batcher::new(LimiterBatches::new(&rule, words.clone())),
             promise: rule.promise(),
-            everyday: rule.is_everyday(),
+            quick: rule.is_quick(),
             words: words.into(),
             leases,
             rule,
         })
     }
 
-    /// The id of a lease that is asked for, if it has leases.
+    /// A new id of a lease; empty if the rule has no leases.
     pub(crate) fn new_id(&self) -> String {
         let leases = self.leases.as_ref();
         leases.map_or_else(String::new, |leases| leases.new_id())

@@ -1,22 +1,22 @@
-//! Questions to a store whose callers may give up.
+//! Undoes grants whose callers have gone.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// Asks a store. If it is dropped before the answer is here, a task waits for the answer and undoes what was granted: a
-/// caller who gives up is not charged.
+/// A call to a store. If it is dropped before the store has answered, a task waits for the answer and undoes the grant, so that a
+/// caller that gives up is not charged.
 #[must_use = "futures do nothing unless they are polled"]
 pub(crate) struct UndoOnDrop<T: Send + 'static, U: Undo<T>> {
     question: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     undo: Option<U>,
-    /// Where to wait for the answer, if not where it is dropped.
+    /// The runtime of that task; by default the runtime on which the call is dropped.
     runtime: Option<Handle>,
     begun: bool,
 }
 
-/// Undoes what an answer says was granted.
+/// Undoes the grant of an answer.
 pub(crate) trait Undo<T>: Unpin + Send + 'static {
     fn undo(self, answer: T) -> impl Future<Output = ()> + Send;
 }
@@ -45,7 +45,7 @@ impl<T: Send + 'static, U: Undo<T>> UndoOnDrop<T, U> {
         }
     }
 
-    /// Waits there for the answer that nobody else waits for.
+    /// Sets the runtime on which a dropped call waits for its answer.
     pub(crate) fn on(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self

@@ -1,4 +1,4 @@
-//! What the admin port shows of a server, beside limits.
+//! What the server adds to the admin port: its fields, paths and metrics.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::envoy::{self, Envoy};
 use crate::quota;
 use crate::state::State;
 
-/// A server, as operators see it.
+/// The server as the [`Program`] of the admin port.
 pub(crate) struct Served {
     pub(crate) state: Arc<State>,
     pub(crate) envoy: Arc<Envoy>,

@@ -1,4 +1,4 @@
-//! Bodies that are read whole.
+//! Reads request bodies into memory, up to a size limit.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -7,40 +7,40 @@ use std::pin::Pin;
 use bytes::{Bytes, BytesMut};
 use hyper::body::Body;
 
-/// Why a body was not read.
+/// Why a body could not be read.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum BodyError {
     TooLong,
-    /// It ended early, or did not come in time.
+    /// The connection failed or the body timed out.
     Broken(String),
 }
 
-/// Reads a body of at most `longest` bytes. One that came at once is not copied.
-pub(crate) async fn whole<B>(mut body: B, longest: usize) -> Result<Bytes, Failed>
+/// Reads a body of at most `longest` bytes. A body of one frame is not copied.
+pub(crate) async fn read_to_end<B>(mut body: B, longest: usize) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
 {
-    let mut whole = Bytes::new();
+    let mut bytes = Bytes::new();
     while !body.is_end_stream() {
         let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await else {
             break;
         };
-        let frame = frame.map_err(|error| Failed::Broken(error.to_string()))?;
+        let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if data.len() > longest - whole.len() {
-            return Err(Failed::TooLong);
+        if data.len() > longest - bytes.len() {
+            return Err(BodyError::TooLong);
         }
-        whole = match whole.is_empty() {
+        bytes = match bytes.is_empty() {
             true => data,
             false => {
-                // The buffer is our own from the second part on, and grows.
-                let mut all = BytesMut::from(whole);
+                // From the second frame on the buffer is not shared, so it grows in place.
+                let mut all = BytesMut::from(bytes);
                 all.extend_from_slice(&data);
                 all.freeze()
             }
         };
     }
-    Ok(whole)
+    Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! What clients hold: slots and estimates, each by an id, until it is released or its time is up.
+//! The table of leases: permits that clients hold by an id until they release them or the lease expires.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -11,7 +11,7 @@ use plimsoll_engine::Hold;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The id of a lease. Who knows it may renew and release the lease, so it cannot be guessed.
+/// The id of a lease. A client that knows it may renew and release the lease, so it is random.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(u128);
 
@@ -36,18 +36,18 @@ impl fmt::Display for Id {
 }
 
 impl fmt::Debug for Id {
-    /// Not the id: it is a secret.
+    /// Hides the id, which is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Id")
     }
 }
 
-/// What a client receives of its lease.
+/// The part of a lease that the client receives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     pub(crate) id: Id,
     pub(crate) ttl: Duration,
-    /// Larger than that of every lease before it: a resource that has seen a larger one refuses a smaller one.
+    /// Fencing token: larger than that of every earlier lease. A resource refuses a token smaller than the largest it has seen.
     pub(crate) fence: u64,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Leases {
     table: Mutex<Table>,
     most: usize,
     fences: AtomicU64,
-    /// A lease ends earlier than the one that was to end next.
+    /// Wakes [`expire`](Leases::expire) when a new lease expires before all others.
     earlier: Notify,
 }
 
@@ -85,7 +85,7 @@ impl Leases {
         }
     }
 
-    /// Keeps `hold` for `ttl`. If there are too many leases it is undone.
+    /// Stores `hold` for `ttl`. Undoes it and returns `None` if the table is full.
     pub(crate) fn insert(&self, hold: Hold, ttl: Duration) -> Option<Lease> {
         let Ok(id) = Id::random() else {
             hold.undo();
@@ -110,7 +110,7 @@ impl Leases {
         Some(Lease { id, ttl, fence })
     }
 
-    /// Keeps a lease for `ttl` from now on. `None` if it has ended.
+    /// Extends a lease to `ttl` from now. `None` if it was released or has expired.
     pub(crate) fn renew(&self, id: Id, ttl: Duration) -> Option<Lease> {
         let mut table = self.lock();
         let (_, ends, fence) = table.held.get_mut(&id)?;
@@ -127,7 +127,7 @@ impl Leases {
         Some(Lease { id, ttl, fence })
     }
 
-    /// Ends a lease, and returns what it held. `None` if it has ended already.
+    /// Removes a lease and returns its permits. `None` if it was released or has expired.
     pub(crate) fn take(&self, id: Id) -> Option<Hold> {
         self.lock().remove(id)
     }
@@ -136,7 +136,7 @@ impl Leases {
         self.lock().held.len()
     }
 
-    /// Returns what expired leases hold, for ever.
+    /// Returns the permits of expired leases, forever.
     pub(crate) async fn expire(&self) {
         loop {
             let next = self.lock().by_end.first().map(|(ends, _)| *ends);
@@ -163,7 +163,7 @@ impl Leases {
             }
             expired.extend(table.remove(id));
         }
-        // Not behind the lock: waiters are woken.
+        // After the lock is released: dropping permits wakes waiters.
         drop(table);
         for hold in expired {
             hold.finish(Outcome::Ignore);

@@ -3,15 +3,15 @@
 mod admin;
 mod api;
 mod body;
-mod call;
 mod envoy;
 mod grpc;
-mod keeping;
+mod grpc_call;
 mod leases;
 mod quota;
 mod resp;
 mod settings;
 mod snapshot;
+mod snapshot_task;
 mod state;
 mod trace;
 
@@ -40,20 +40,20 @@ use crate::snapshot::Snapshots;
 use crate::state::State;
 use crate::trace::Traces;
 
-/// What is served where no file says it.
+/// The limits that are served when no file is set.
 const DEFAULT: &str = include_str!("default.yaml");
-/// How many leases there are at most.
-const LEASES: usize = 1_000_000;
-/// How many keys of `CL.THROTTLE` are known for each terms.
-const KEYS: usize = 10_000_000;
-/// How often states are written unless it is said.
+/// Maximum number of leases over HTTP.
+const MAX_LEASES: usize = 1_000_000;
+/// Maximum number of `CL.THROTTLE` keys for each combination of burst, count and period.
+const MAX_THROTTLE_KEYS: usize = 10_000_000;
+/// Default interval between two snapshots.
 const STATE_EVERY: Duration = Duration::from_secs(30);
-/// How old connections over gRPC become unless it is said: as old as those of the reference server.
+/// Default maximum age of a gRPC connection, the same as in Envoy's reference server.
 const GRPC_AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the last traces may take.
-const FLUSH: Duration = Duration::from_secs(5);
+/// Timeout for exporting the last traces at shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server that listens.
+/// A server that is bound to its ports and serves them in [`run`](Self::run).
 #[derive(Debug)]
 pub struct Server {
     state: Arc<State>,
@@ -72,15 +72,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads the file and listens on all ports.
+    /// Reads the file of limits, restores the last snapshot and binds all ports.
     ///
     /// # Errors
     ///
-    /// If something is wrong with the file, or a port cannot be listened on.
+    /// If the file, the snapshot directory or another setting is invalid, or a port cannot be bound.
     pub async fn start(mut settings: Settings) -> Result<Self, StartError> {
         let traces = Traces::new(settings.otlp.as_deref()).map_err(StartError::Otlp)?;
-        // Before anything else: no request is refused meanwhile, and nothing of the state is read in vain.
-        let mut sockets = Sockets::of_environment().map_err(StartError::Sockets)?;
+        // Ports are bound first: clients can connect while the state is loaded, and a bind error costs no load.
+        let mut sockets = Sockets::from_env().map_err(StartError::Sockets)?;
         let admin = listen("admin", settings.admin, &mut sockets).await?;
         if let Some(address) = admin.as_ref().and_then(|it| it.local_addr().ok())
             && !address.ip().is_loopback()
@@ -91,7 +91,7 @@ impl Server {
         let http = listen("http", settings.http, &mut sockets).await?;
         let resp = listen("resp", settings.resp, &mut sockets).await?;
         let grpc = listen("grpc", settings.grpc, &mut sockets).await?;
-        if let Some(name) = sockets.left() {
+        if let Some(name) = sockets.unused() {
             return Err(StartError::Socket(name.to_owned()));
         }
         let config = match &settings.file {
@@ -100,27 +100,29 @@ impl Server {
         };
         settings.fill(config.serve());
         let clock = Clock::system();
-        let (snapshots, restarted, kept) = match &settings.state {
-            // Nobody knows whether there was a server before.
+        let (snapshots, restarted, snapshot) = match &settings.state_dir {
+            // Without a directory, an earlier server must be assumed.
             None => (None, true, None),
             Some(directory) => {
                 let failed = |error| StartError::State(directory.clone(), error);
                 let snapshots = Snapshots::open(directory).map_err(failed)?;
                 let now = clock.precise_now();
                 let restarted = snapshots.shares_may_last(now);
-                let kept = snapshots.read(now).map_err(failed)?;
+                let snapshot = snapshots.read(now).map_err(failed)?;
                 snapshots.note_shares(None);
-                (Some(snapshots), restarted, kept)
+                (Some(snapshots), restarted, snapshot)
             }
         };
-        let heads = kept.as_ref().map_or(&[][..], |kept| &kept.limits);
+        let heads = snapshot
+            .as_ref()
+            .map_or(&[][..], |snapshot| &snapshot.limits);
         let limits = Limits::of(config.build_saved(&clock, heads)?);
-        let parametric = Parametric::new(clock.clone(), KEYS);
+        let parametric = Parametric::new(clock.clone(), MAX_THROTTLE_KEYS);
         let envoy = Envoy::new(settings.envoy, &clock)?;
-        if let (Some(kept), Some(directory)) = (kept, settings.state) {
-            let age = kept.age;
-            envoy.remember(&kept.envoy);
-            let restored = kept.restore(&limits, envoy.limits(), &parametric);
+        if let (Some(snapshot), Some(directory)) = (snapshot, settings.state_dir) {
+            let age = snapshot.age;
+            envoy.add_saved_windows(&snapshot.envoy);
+            let restored = snapshot.restore(&limits, envoy.limits(), &parametric);
             let restored = restored.map_err(|error| StartError::State(directory, error))?;
             tracing::info!(restored, ?age, "went on from a snapshot");
         }
@@ -133,10 +135,10 @@ impl Server {
             snapshots,
             clock,
             drain: drain.clone(),
-            last: settings.drain,
-            head: settings.head,
-            leases: Leases::new(LEASES),
-            connections: Places::new(settings.connections),
+            drain_timeout: settings.drain,
+            head_timeout: settings.head_timeout,
+            leases: Leases::new(MAX_LEASES),
+            connections: Places::new(settings.max_connections),
             reloads: Reloads::default(),
             token: settings.token,
             traces,
@@ -158,20 +160,21 @@ impl Server {
         })
     }
 
-    /// The limits that are served.
+    /// The limits that the server enforces.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.state.limits
     }
 
-    /// Where it listens for HTTP, RESP, gRPC and operators.
+    /// The bound addresses of the HTTP, RESP, gRPC and admin ports, in this order. `None` for a port that is closed.
     #[must_use]
     pub fn addresses(&self) -> [Option<SocketAddr>; 4] {
         let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
         [&self.http, &self.resp, &self.grpc, &self.admin].map(address)
     }
 
-    /// Serves until `stop` is ready; then nothing new is accepted, and what is under way ends.
+    /// Serves until `stop` is ready. Then the server accepts no new connections, and requests in progress have
+    /// [`Settings::drain`] to finish.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self {
             state,
@@ -188,22 +191,23 @@ impl Server {
             begin,
             drain,
         } = self;
-        let front = envoy::Front::new(&state, &envoy);
+        let service = envoy::RateLimitService::new(&state, &envoy);
         let mut ports = JoinSet::new();
         if let Some(listener) = http {
-            let router = api::router(Arc::clone(&state)).merge(envoy::http_router(&front, &drain));
-            let port = api::Port::new(&state, state.traces.layer(router));
+            let router =
+                api::router(Arc::clone(&state)).merge(envoy::http_router(&service, &drain));
+            let port = api::HttpHandler::new(&state, state.traces.layer(router));
             ports.spawn(state.http_port().serve(listener, port, drain.clone()));
         }
         if let Some(listener) = grpc {
-            ports.spawn(grpc::serve(listener, front, drain.clone(), grpc_age));
+            ports.spawn(grpc::serve(listener, service, drain.clone(), grpc_age));
         }
         if let Some(listener) = resp {
             let state = Arc::clone(&state);
             ports.spawn(resp::serve(listener, state));
         }
         let mut operators = JoinSet::new();
-        // It is asked until the others have ended: whether the server is ready, above all.
+        // The admin port closes last, so that `/readyz` and `/metrics` answer while the other ports drain.
         let (end_admin, admin_drain) = Begin::new();
         if let Some(listener) = admin {
             let served = Arc::new(Served {
@@ -226,23 +230,30 @@ impl Server {
             Some(file) => tokio::spawn(reloads.watch(file, hangup, limits, replace)),
             None => tokio::spawn(hangup.ignore()),
         };
-        let keeping = tokio::spawn(keeping::now_and_then(Arc::clone(&state), state_every));
+        let snapshots = tokio::spawn(snapshot_task::write_periodically(
+            Arc::clone(&state),
+            state_every,
+        ));
         let watchdog = tokio::spawn(systemd::watchdog());
         systemd::ready(state.limits.names().len());
         stop.await;
-        systemd::stopping(state.last);
+        systemd::stopping(state.drain_timeout);
         tracing::info!("stopping: nothing new is accepted, and what is under way ends");
         begin.begin();
         while ports.join_next().await.is_some() {}
-        keeping.abort();
+        snapshots.abort();
         watchdog.abort();
-        keeping::write(&state).await;
+        snapshot_task::write(&state).await;
         if let Some(snapshots) = &state.snapshots {
             snapshots.note_shares(Some(state.quotas.until()));
         }
         end_admin.begin();
         while operators.join_next().await.is_some() {}
-        state.traces.clone().flush(FLUSH.min(state.last)).await;
+        state
+            .traces
+            .clone()
+            .flush(FLUSH_TIMEOUT.min(state.drain_timeout))
+            .await;
         expiry.abort();
         shares.abort();
         configurations.abort();
@@ -250,7 +261,7 @@ impl Server {
     }
 }
 
-/// Listens on a port: on the socket of this name that was passed on, or on an address.
+/// Binds a port: takes the inherited socket of this name, or binds `address`.
 async fn listen(
     what: &'static str,
     address: Option<SocketAddr>,

@@ -1,4 +1,4 @@
-//! What a server is told, and why it does not start.
+//! The settings of a server, and the errors of starting it.
 
 use std::fmt;
 use std::io;
@@ -11,44 +11,52 @@ use plimsoll_spec::Period;
 
 use crate::envoy::EnvoySettings;
 
-/// Where a server listens, and what it serves.
+/// The settings of a [`Server`](crate::Server): its ports, its limits and its bounds.
+///
+/// ```
+/// use plimsoll_server::Settings;
+///
+/// let mut settings = Settings::default();
+/// settings.file = Some("limits.yaml".into());
+/// settings.resp = None; // closes the RESP port
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The file of limits; a few that are of use to try it out, unless set.
+    /// The file of limits. If `None`, the server enforces a few limits to try it out.
     pub file: Option<PathBuf>,
-    /// The port for checks over HTTP.
+    /// The address for checks over HTTP. `None` closes the port, as for the other addresses.
     pub http: Option<SocketAddr>,
-    /// The port for clients of Redis.
+    /// The address for clients of Redis (RESP).
     pub resp: Option<SocketAddr>,
-    /// The port for gRPC: Envoy, health, reflection.
+    /// The address for gRPC: Envoy's services, health and reflection.
     pub grpc: Option<SocketAddr>,
-    /// The port for operators.
+    /// The address of the admin port.
     pub admin: Option<SocketAddr>,
-    /// The configuration of Envoy's reference server, if there is one.
+    /// The configuration of Envoy's reference server.
     pub envoy: EnvoySettings,
-    /// What clients must say to be answered.
+    /// The token that clients must send. `None` requires no token.
     pub token: Option<String>,
-    /// What operators must say to be answered.
+    /// The token that operators must send. An admin port that is not on a loopback address requires one.
     pub admin_token: Option<String>,
-    /// The directory in which the states of limits in memory are kept, so that a restart is not a free burst. One server to
-    /// a directory. They are kept nowhere unless it is set, here or in the file (`serve: { state_dir: … }`).
-    pub state: Option<PathBuf>,
-    /// How often they are written there, beside at the end: what was used since then is forgotten by a crash. Every 30 s
-    /// unless it is set, here or in the file.
+    /// The directory for snapshots of limits in memory, so that a restart does not allow a burst. Each server needs a directory of its
+    /// own. If it is set neither here nor in the file (`serve: { state_dir: … }`), no snapshots are written.
+    pub state_dir: Option<PathBuf>,
+    /// The interval between snapshots; one more is written at shutdown. A crash loses what was used since the last snapshot. 30 s
+    /// if it is set neither here nor in the file.
     pub state_every: Option<Duration>,
-    /// How old a connection over gRPC becomes, ten per cent more or less, before its client is told to open another one, so
-    /// that proxies spread over servers that were added. A day, as in the reference server, unless it is set, here or in the
-    /// file. Calls that are under way then may take an hour more.
+    /// The maximum age of a gRPC connection, plus or minus ten per cent. Older connections receive GOAWAY, so that proxies reconnect
+    /// and spread over servers that were added. Calls in progress may take another hour. A day, as in the reference server, if it
+    /// is set neither here nor in the file.
     pub grpc_age: Option<Duration>,
-    /// How long what is under way may take when the server stops.
+    /// How long requests in progress may take after the server begins to stop.
     pub drain: Duration,
-    /// How long the head of an HTTP request may take, and its body, and how long a client may say nothing at all.
-    pub head: Duration,
-    /// How many connections there are at most, on all ports together. More are closed at once.
-    pub connections: usize,
-    /// The collector that traces of decisions are sent to over OTLP, such as `http://127.0.0.1:4318`; if it is empty, the
-    /// one that the variables `OTEL_EXPORTER_OTLP_*` name. None are made unless it is set. Needs the feature `otlp`.
+    /// Timeout for the head of an HTTP request, for its body, and for an idle connection.
+    pub head_timeout: Duration,
+    /// Maximum number of connections, on all ports together. Connections above it are closed at once.
+    pub max_connections: usize,
+    /// The collector to which traces of decisions are exported over OTLP, such as `http://127.0.0.1:4318`. If it is empty, the variables
+    /// `OTEL_EXPORTER_OTLP_*` name the collector. `None` disables tracing. Needs the feature `otlp`.
     pub otlp: Option<String>,
 }
 
@@ -64,47 +72,48 @@ impl Default for Settings {
             envoy: EnvoySettings::default(),
             token: None,
             admin_token: None,
-            state: None,
+            state_dir: None,
             state_every: None,
             grpc_age: None,
             drain: Duration::from_secs(10),
-            head: Duration::from_secs(10),
-            connections: 20_000,
+            head_timeout: Duration::from_secs(10),
+            max_connections: 20_000,
             otlp: None,
         }
     }
 }
 
 impl Settings {
-    /// Takes from a file what is set nowhere else.
+    /// Fills settings that are `None` from the section `serve` of the file.
     pub(crate) fn fill(&mut self, file: Option<&ServeSpec>) {
         let Some(file) = file else {
             return;
         };
         let span = |period: Period| Duration::from_nanos(period.0);
-        self.state = (self.state.take()).or_else(|| file.state_dir.as_ref().map(Into::into));
+        self.state_dir =
+            (self.state_dir.take()).or_else(|| file.state_dir.as_ref().map(Into::into));
         self.state_every = self.state_every.or(file.state_every.map(span));
         self.grpc_age = self.grpc_age.or(file.grpc_age.map(span));
     }
 }
 
-/// Why a server does not start.
+/// Why [`Server::start`](crate::Server::start) failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Something is wrong with the file.
+    /// The file of limits is invalid.
     Config(ConfigError),
-    /// A port cannot be listened on.
+    /// A port cannot be bound: its name, its address and the cause.
     Listen(&'static str, SocketAddr, io::Error),
-    /// The sockets that were passed on cannot be used.
+    /// The sockets that systemd passed cannot be used.
     Sockets(io::Error),
-    /// A socket that was passed on has a name that says nothing.
+    /// systemd passed a socket whose name is not that of a port.
     Socket(String),
-    /// States of limits cannot be kept in this directory.
+    /// The snapshot in this directory cannot be read, or the directory cannot be written.
     State(PathBuf, io::Error),
-    /// Traces cannot be sent as it was asked for.
+    /// The settings for traces are invalid.
     Otlp(String),
-    /// The admin port would be open to others than this machine, and has no token.
+    /// The admin port would be reachable from other machines, and has no token.
     OpenAdmin(SocketAddr),
 }
 

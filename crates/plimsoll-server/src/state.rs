@@ -1,4 +1,4 @@
-//! What all ports share.
+//! The state that all ports share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use plimsoll::Clock;
-use plimsoll_admin::{Drain, HttpPort, Places, Reloads, is_same};
+use plimsoll_admin::{Drain, HttpPort, Places, Reloads, constant_time_eq};
 use plimsoll_engine::{Ask, Limits, Parametric};
 
 use crate::leases::Leases;
@@ -14,26 +14,26 @@ use crate::quota::Quotas;
 use crate::snapshot::Snapshots;
 use crate::trace::Traces;
 
-/// What all ports share.
+/// The state that all ports share.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) limits: Limits,
-    /// Those of the configuration of Envoy's reference server.
+    /// The limits from the configuration of Envoy's reference server.
     pub(crate) envoy: Limits,
     pub(crate) parametric: Parametric,
     pub(crate) leases: Leases,
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) connections: Places,
     pub(crate) reloads: Reloads,
-    /// Where what limits remember is kept, if it is.
+    /// The directory for snapshots, if one is set.
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) clock: Clock,
     pub(crate) drain: Drain,
-    /// How long what is under way may take when the server stops.
-    pub(crate) last: Duration,
-    /// How long the head of a request may take.
-    pub(crate) head: Duration,
-    /// What clients must say to be answered, if anything.
+    /// How long requests in progress may take after the server begins to stop.
+    pub(crate) drain_timeout: Duration,
+    /// Timeout for the head of a request.
+    pub(crate) head_timeout: Duration,
+    /// The token that clients must send, if one is set.
     pub(crate) token: Option<String>,
     pub(crate) traces: Traces,
 }
@@ -43,10 +43,10 @@ impl State {
         self.token.is_some()
     }
 
-    /// Whether `said` is the token, in a time that does not depend on how much of it is right.
-    pub(crate) fn is_token(&self, said: &[u8]) -> bool {
+    /// Whether `presented` is the token. The comparison takes constant time.
+    pub(crate) fn is_token(&self, presented: &[u8]) -> bool {
         let token = self.token.as_ref();
-        token.is_none_or(|token| is_same(token.as_bytes(), said))
+        token.is_none_or(|token| constant_time_eq(token.as_bytes(), presented))
     }
 
     /// Whether a request carries the token, if one is set.
@@ -55,17 +55,21 @@ impl State {
     }
 
     /// Whether a request with this field `authorization` carries the token, if one is set.
-    pub(crate) fn is_authorized_by(&self, said: Option<&[u8]>) -> bool {
-        let said = said.and_then(|it| it.strip_prefix(b"Bearer "));
-        !self.needs_token() || said.is_some_and(|said| self.is_token(said))
+    pub(crate) fn is_authorized_by(&self, presented: Option<&[u8]>) -> bool {
+        let presented = presented.and_then(|it| it.strip_prefix(b"Bearer "));
+        !self.needs_token() || presented.is_some_and(|presented| self.is_token(presented))
     }
 
-    /// A port that speaks HTTP.
+    /// An HTTP port with the timeouts and the connection limit of this server.
     pub(crate) fn http_port(&self) -> HttpPort {
-        HttpPort::new(self.head, self.last, self.connections.clone())
+        HttpPort::new(
+            self.head_timeout,
+            self.drain_timeout,
+            self.connections.clone(),
+        )
     }
 
-    /// Whether a limit can be asked by name, for a permit that is not returned.
+    /// Checks that a limit can be taken from by name for a permit that is never returned.
     pub(crate) fn check(&self, ask: Ask<'_>) -> Result<(), String> {
         match self.limits.kind(ask.limit) {
             None => Err(format!("ERR there is no limit `{}`", ask.limit)),

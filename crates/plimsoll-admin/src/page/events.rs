@@ -1,4 +1,4 @@
-//! What the page is sent each second.
+//! The stream of server-sent events for the live page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,16 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::drain::Drain;
 
-/// How often the page is sent something.
+/// Interval between two events.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many streams there are at most.
+/// Maximum number of streams.
 const MOST: usize = 32;
 
-/// Counts the streams there are.
+/// The number of open streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams(Arc<AtomicUsize>);
 
-/// A stream that counts until it is dropped.
+/// Decrements the number of streams when it is dropped.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 
@@ -50,7 +50,7 @@ struct State<F> {
     _counted: Counted,
 }
 
-/// Server-sent events: what `look` returns, at once and each second, until the server stops.
+/// Streams the value of `look` as server-sent events, at once and each second, until the server stops.
 pub(crate) fn events<F>(streams: &Streams, drain: Drain, look: F) -> Response
 where
     F: Fn() -> Value + Send + 'static,
@@ -87,7 +87,7 @@ async fn next<F: Fn() -> Value>(
         Some(_) => {
             let number = state.number;
             state.number += 1;
-            // A browser that lost the server tries again after two seconds.
+            // A browser reconnects after two seconds.
             format!("retry: 2000\nid: {number}\ndata: {}\n\n", (state.look)())
         }
         None => {

@@ -1,4 +1,4 @@
-//! The live page of the admin port: every limit as it stands, in a browser. Three files in the binary, and a stream of events.
+//! The live page of the admin port, which shows every limit. It consists of three embedded files and a stream of events.
 
 mod events;
 
@@ -22,7 +22,7 @@ const HTML: (&str, &str) = ("text/html; charset=utf-8", include_str!("page.html"
 const STYLE: (&str, &str) = ("text/css; charset=utf-8", include_str!("page.css"));
 const SCRIPT: (&str, &str) = ("text/javascript; charset=utf-8", include_str!("page.js"));
 
-/// Nothing but what this server sends is loaded, no frame shows the page, and no form leaves it.
+/// The content security policy: only resources of this server, no frames, no forms.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -43,7 +43,7 @@ pub(crate) fn files<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
 }
 
-/// A file, or the word that the browser has it already.
+/// Responds with a file, or with 304 if the browser has it.
 fn file((kind, text): (&'static str, &'static str), headers: &HeaderMap) -> Response {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -63,7 +63,7 @@ fn file((kind, text): (&'static str, &'static str), headers: &HeaderMap) -> Resp
     response
 }
 
-/// Refuses requests that a page of another site makes, and has browsers keep to what the page needs.
+/// Refuses cross-site requests and adds security header fields.
 pub(crate) async fn protect(request: Request, next: Next) -> Response {
     let method = request.method();
     let reads = *method == Method::GET || *method == Method::HEAD;
@@ -88,7 +88,7 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether a browser says that another site has sent it here. Clients that are no browsers say nothing of it.
+/// Whether a browser marks the request as cross-site. Other clients send no such field.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     if let Some(site) = text(HeaderName::from_static("sec-fetch-site")) {

@@ -11,7 +11,7 @@ use super::table::Table;
 use crate::background::Background;
 use crate::{RedisLimiter, StoreError};
 
-/// What one process has borrowed of a limit, and knows of it.
+/// The permits that this process has borrowed from a limit, by key, with the refusals that it remembers.
 #[derive(Debug)]
 pub(crate) struct Lender {
     pub(super) limiter: RedisLimiter,
@@ -23,7 +23,7 @@ pub(crate) struct Lender {
     lost: AtomicU64,
 }
 
-/// What is known here and now.
+/// A decision without the store, if one is possible.
 #[derive(Debug)]
 pub(crate) enum Known {
     Granted(Tag, Option<Standing>),
@@ -31,7 +31,7 @@ pub(crate) enum Known {
     Nothing,
 }
 
-/// What came of asking for something borrowed.
+/// The result of taking a borrowed permit.
 #[derive(Debug)]
 pub(crate) enum Taken {
     Granted(Tag, Option<Standing>),
@@ -40,24 +40,24 @@ pub(crate) enum Taken {
     AskStore,
 }
 
-/// What is here for one of several limits of a decision.
-pub(crate) enum Here {
+/// The local result for one of several limits of a decision.
+pub(crate) enum LocalResult {
     Granted(Tag, Option<Standing>),
     Refused(Denied),
-    /// The store has to decide, and may bring a batch with it.
+    /// The store has to decide, and its reply may bring a batch.
     Ask(Option<Fetch>),
 }
 
-/// What one who wants something does next.
+/// What a caller does next.
 enum Step {
     Done(Taken),
     /// Fetch a batch.
     Fetch(Fetch),
-    /// Wait for the batch that is on its way.
+    /// Wait for the batch that is being fetched.
     Join(tokio::sync::watch::Receiver<Fetched>),
 }
 
-/// For so many batches one waits; after that one asks for oneself, so that nobody waits long for others.
+/// Maximum number of batches of other callers that a caller waits for before it asks the store itself.
 const ROUNDS: u32 = 2;
 
 impl Lender {
@@ -73,17 +73,17 @@ impl Lender {
         }
     }
 
-    /// What could not be returned.
+    /// The number of returns that failed.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(crate) fn keys(&self) -> u64 {
         u64::try_from(self.table.len()).unwrap_or(u64::MAX)
     }
 
-    /// Takes what is here, or knows that it is refused.
+    /// Takes a borrowed permit, or refuses if a remembered refusal still holds.
     pub(crate) fn attempt(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) -> Known {
         let now = self.clock.precise_now();
         let found = self.table.known(key, |stock| {
@@ -97,7 +97,7 @@ impl Lender {
         known
     }
 
-    /// What `attempt` would answer; `None` if that is not known here.
+    /// Returns what `attempt` would decide; `None` if only the store can decide.
     pub(crate) fn estimate(&self, key: &[u8], demand: Demand) -> Option<Result<(), Denied>> {
         let (now, cost) = (self.clock.precise_now(), demand.cost);
         let look = |stock: &mut Stock| {
@@ -115,7 +115,7 @@ impl Lender {
         self.table.known(key, look).flatten()
     }
 
-    /// Takes something borrowed, and borrows if need be.
+    /// Takes a borrowed permit, and fetches a batch if there is none.
     pub(crate) async fn take(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
@@ -141,25 +141,25 @@ impl Lender {
         Ok(self.attempt(key, cost).into())
     }
 
-    /// Takes what is here, for a decision that asks the store about several limits itself.
-    pub(crate) fn take_here(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) -> Here {
+    /// Takes a borrowed permit for a decision about several limits, which sends its own script.
+    pub(crate) fn take_here(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) -> LocalResult {
         let taken = if self.lends(cost) {
             match self.step(key, cost) {
                 Step::Done(taken) => taken,
-                Step::Fetch(fetch) => return Here::Ask(Some(fetch)),
-                Step::Join(_) => return Here::Ask(None),
+                Step::Fetch(fetch) => return LocalResult::Ask(Some(fetch)),
+                Step::Join(_) => return LocalResult::Ask(None),
             }
         } else {
             self.attempt(key, cost).into()
         };
         match taken {
-            Taken::Granted(tag, standing) => Here::Granted(tag, standing),
-            Taken::Refused(denied) => Here::Refused(denied),
-            Taken::AskStore => Here::Ask(None),
+            Taken::Granted(tag, standing) => LocalResult::Granted(tag, standing),
+            Taken::Refused(denied) => LocalResult::Refused(denied),
+            Taken::AskStore => LocalResult::Ask(None),
         }
     }
 
-    /// Whether so much can be borrowed.
+    /// Whether `cost` can be borrowed.
     fn lends(&self, cost: u64) -> bool {
         let most = self.settings.most;
         cost > 0 && cost <= most && most >= 2
@@ -178,7 +178,7 @@ impl Lender {
                     return Step::Done(known.into());
                 }
             }
-            // One whose task is gone brings nothing.
+            // A batch whose task was dropped never arrives.
             if let Some(fetch) = stock.fetch.as_ref().filter(|it| it.has_changed().is_ok()) {
                 let fetch = fetch.clone();
                 stock.queued = stock.queued.saturating_add(cost);
@@ -188,7 +188,7 @@ impl Lender {
         });
         self.give_back(key, stale);
         self.start(early);
-        // There is no room for another key.
+        // The table of keys is full.
         step.unwrap_or(Step::Done(Taken::AskStore))
     }
 
@@ -206,7 +206,7 @@ impl Lender {
         stock.refusal(now, cost, self.limiter.limit(), self.limiter.name())
     }
 
-    /// Remembers a refusal by the store, which was asked at `asked`.
+    /// Remembers a refusal of a call to the store that was sent at `asked`.
     pub(crate) fn learn(self: &Arc<Self>, key: &Arc<[u8]>, asked: Moment, cost: u64, why: &Denied) {
         if self.settings.kind.refuses_quietly {
             let learn = |stock: &mut Stock| stock.remember(asked, cost, why);
@@ -215,12 +215,12 @@ impl Lender {
         }
     }
 
-    /// Something was returned in the store: who was refused may be granted.
+    /// Forgets a refusal, because something was returned to the store.
     pub(crate) fn forget_refusal(&self, key: &[u8]) {
         self.table.known(key, Stock::forget_refusal);
     }
 
-    /// Takes after the fact what is here, and says how much is left to charge in the store.
+    /// Charges borrowed permits first. Returns how much is left to charge in the store.
     pub(crate) fn charge(&self, key: &[u8], cost: u64) -> u64 {
         let now = self.clock.precise_now();
         let charge = |stock: &mut Stock| {
@@ -234,7 +234,7 @@ impl Lender {
         self.table.known(key, charge).unwrap_or(cost)
     }
 
-    /// Something borrowed was not used after all.
+    /// Returns an unused permit to the stock.
     pub(crate) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64, tag: Tag) {
         let now = self.clock.precise_now();
         let portion = Portion { left: cost, tag };
@@ -248,7 +248,7 @@ impl Lender {
         self.keep_sweeping();
     }
 
-    /// Gives back in the store, in the background.
+    /// Returns portions to the store, in the background.
     pub(super) fn give_back(self: &Arc<Self>, key: &Arc<[u8]>, portions: Vec<Portion>) {
         for portion in portions {
             let (lender, key) = (Arc::clone(self), Arc::clone(key));

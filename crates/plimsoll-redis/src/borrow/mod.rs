@@ -1,4 +1,4 @@
-//! Taking in batches, and deciding here.
+//! Borrowing: takes permits from the store in batches and decides in this process.
 
 mod lender;
 mod pace;
@@ -17,33 +17,32 @@ use plimsoll::InvalidLimit;
 use crate::rule::Shape;
 use crate::{RedisLimiter, RedisRule};
 
-pub(crate) use lender::{Here, Known, Lender, Taken};
+pub(crate) use lender::{Known, Lender, LocalResult, Taken};
 pub(crate) use portion::Tag;
 pub(crate) use refill::Fetch;
 
-/// How a [`Fleet`](crate::Fleet) takes from the store in batches and decides here, without a round trip for each demand.
+/// Lets a [`Fleet`](crate::Fleet) take permits from the store in batches and decide in this process, without a round trip for each
+/// demand.
 ///
-/// A batch is sized by demand: as much as was used lately in a [target time](Self::target), at least 1 and at most
-/// [`most`](Self::most), at first 1 and then at most twice the batch before; and never more than half of what is left in the
-/// store, so that batches get small when the limit is nearly used up. Of those who come while a batch is on its way
-/// one asks, and the others wait for it. If demand is steady the next batch is fetched before this one is used up.
+/// The size of a batch follows the demand: as much as was used recently in a [target time](Self::target), at least 1 and at most
+/// [`most`](Self::most). The first batch is 1, each further batch is at most twice as large as the one before, and none is larger
+/// than half of what remains in the store, so that batches become small when the limit is nearly exhausted. One caller fetches
+/// a batch, and concurrent callers wait for it. If the demand is steady, the next batch is fetched before this one is used up.
 ///
-/// What is not used within the time it is [kept](Self::keep) goes back to the store, and so does everything when the last
-/// handle of the fleet is dropped, or with [`Fleet::give_back`](crate::Fleet::give_back). What was refused by the store is
-/// refused here too until the time it said, without asking, or until this process gives something back. If another process
-/// gives back before, that is noticed late, by at most that time.
+/// Permits that are not used within the [`keep`](Self::keep) time are returned to the store, as are all of them by
+/// [`Fleet::give_back`](crate::Fleet::give_back) and when the last handle of the fleet is dropped. After a
+/// refusal of the store, this process refuses without asking again until the retry time of the refusal, or until it returns permits itself.
+/// Permits that another process returns earlier are noticed only then.
 ///
-/// # How far it is off
+/// # Error bounds
 ///
-/// Every grant was taken from the store before, so nothing is granted that the store did not grant; but it may be used
-/// later than the store thinks, by at most the time it is kept. With `m` processes that each hold at most `n`
-/// ([`most`](Self::most)) for a key:
+/// Every grant was taken from the store before, so nothing is granted that the store did not grant, but it may be used later, by at
+/// most the `keep` time. With `m` processes that each hold at most `n` ([`most`](Self::most)) for a key:
 ///
-/// - In any span of time at most `m * n` more is granted to a key than the limit grants in such a span. A
-///   [`FixedWindow`](plimsoll::FixedWindow) is never exceeded at all: what was taken in one window is not used in the
-///   next.
-/// - At most `m * n` less is granted than could be, namely what others hold and do not use. A batch whose answer never
-///   came, because the store failed, is lost on top of that.
+/// - In any span of time, at most `m * n` more is granted to a key than the limit allows in that span. A
+///   [`FixedWindow`](plimsoll::FixedWindow) is never exceeded: permits of one window are not used in the next.
+/// - At most `m * n` less is granted than the limit allows: what other processes hold and do not use. In addition, a batch is lost if
+///   the store fails before its reply arrives.
 ///
 /// ```
 /// use plimsoll::TokenBucket;
@@ -67,7 +66,7 @@ pub struct Borrow {
 }
 
 impl Borrow {
-    /// At most a twentieth of the limit, enough for 50 ms, kept for a second, for up to 10 000 keys.
+    /// Borrows at most a twentieth of the limit, for 50 ms of demand, keeps it for 1 s, and for up to 10 000 keys.
     pub const fn new() -> Self {
         Self {
             most: None,
@@ -77,26 +76,26 @@ impl Borrow {
         }
     }
 
-    /// The most that is held for a key: `n` of what is said above. A twentieth of the limit, and at least 1, unless said
-    /// otherwise. With less than 2, or for costs above it, every demand is decided by the store.
+    /// Sets the maximum that is held for a key, `n` in the [bounds](Self#error-bounds); by default a twentieth of the limit, at least 1.
+    /// If it is below 2, the store decides every demand, as it does for costs above it.
     pub const fn most(mut self, most: u64) -> Self {
         self.most = Some(most);
         self
     }
 
-    /// For how long a batch is to be enough; 50 ms unless said otherwise.
+    /// Sets for how much time of demand a batch should last; 50 ms by default.
     pub const fn target(mut self, target: Duration) -> Self {
         self.target = target;
         self
     }
 
-    /// After which time what was not used goes back; 1 s unless said otherwise.
+    /// Sets the time after which unused permits are returned to the store; 1 s by default.
     pub const fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// For how many keys at once; 10 000 unless said otherwise. The store decides for others.
+    /// Sets the maximum number of keys with borrowed permits; 10 000 by default. The store decides for other keys.
     pub const fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
@@ -128,7 +127,7 @@ impl Default for Borrow {
     }
 }
 
-/// What is not left open.
+/// The settings of a [`Borrow`] for a given limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     most: u64,
@@ -138,14 +137,14 @@ pub(crate) struct Settings {
     kind: Lent,
 }
 
-/// What matters of a rule that is borrowed from.
+/// The properties of a rule that matter for borrowing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Lent {
-    /// Whether what was taken counts for nothing after the reset, so that it must not be used after it.
+    /// Whether a grant stops counting at the reset, so that it must not be used afterwards.
     windowed: bool,
-    /// Whether a refusal changes nothing, so that it need not be asked for again.
+    /// Whether a refusal does not change the state, so that it can be repeated locally.
     refuses_quietly: bool,
-    /// Whether a refund has to be made for the moment at which the amount was taken.
+    /// Whether a refund must name the exact moment of the grant.
     exact: bool,
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use plimsoll::Moment;
 
-/// How fast a key is used, and so how large its batches are. Without a clock.
+/// The rate at which a key is used, which determines the size of its batches. Without a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     batch: u64,
@@ -32,8 +32,8 @@ impl Pace {
         self.since
     }
 
-    /// The next batch: as much as was used in the target time, and at most twice the one before, since a burst at
-    /// the beginning says little.
+    /// The next batch: as much as was used in the target time, at most twice the batch before, so that an initial burst has little
+    /// effect.
     pub(super) fn next(&mut self, now: Moment, target: Duration, most: u64) -> u64 {
         let passed = u128::from(now.nanos_since(self.since)).max(1);
         let enough = u128::from(self.used).saturating_mul(target.as_nanos()) / passed;

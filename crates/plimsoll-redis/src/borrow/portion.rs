@@ -1,19 +1,19 @@
 use plimsoll::Moment;
 
-/// Where something borrowed came from, so that it can go back.
+/// The origin of a borrowed permit, with which it can be returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    /// When it was taken, by the clock of the store.
+    /// When it was taken, on the clock of the store.
     pub(super) taken: Moment,
-    /// From when on it is not used any more, by the clock of this process.
+    /// When it must no longer be used, on the clock of this process.
     pub(super) use_by: Moment,
-    /// From when on giving it back is of no use, by the same.
+    /// When a return has no effect any more, on the same clock.
     pub(super) counts_until: Option<Moment>,
-    /// Whether it can only go back to the very moment at which it was taken, so that nothing is put together with it.
+    /// Whether a return must name the exact moment of the grant, so that portions cannot be merged.
     pub(super) exact: bool,
 }
 
-/// Some of a batch.
+/// A part of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Portion {
     pub(super) left: u64,

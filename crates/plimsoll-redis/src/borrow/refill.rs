@@ -1,4 +1,4 @@
-//! Fetching batches: one at a time for each key.
+//! Fetches batches, one at a time for each key.
 
 use std::sync::Arc;
 
@@ -11,23 +11,22 @@ use super::stock::{Fetched, Stock};
 use crate::charge::Borrowed;
 use crate::{StoreError, StoreErrorKind};
 
-/// A batch to be fetched. It is fetched by a task of its own, so that nothing is lost if the one who asked for it gives
-/// up.
+/// A batch to fetch. A task of its own fetches it, so that nothing is lost if the caller gives up.
 pub(crate) struct Fetch {
     lender: Arc<Lender>,
     key: Arc<[u8]>,
     least: u64,
     most: u64,
     fetched: watch::Sender<Fetched>,
-    /// Who asked for it, and gets the least of it.
+    /// The caller that needs it, which gets the first part.
     leader: Option<oneshot::Sender<Result<Taken, StoreError>>>,
 }
 
-/// Waits until a batch is here.
+/// Waits for a batch.
 pub(super) async fn fetched_by(mut fetch: watch::Receiver<Fetched>) -> Fetched {
     match fetch.wait_for(|fetched| *fetched != Fetched::NotYet).await {
         Ok(fetched) => *fetched,
-        // The runtime it was fetched on is gone.
+        // The task was dropped with its runtime.
         Err(_) => Fetched::Failed(StoreErrorKind::Unreachable),
     }
 }
@@ -61,7 +60,7 @@ impl Lender {
         now: Moment,
     ) -> Option<Fetch> {
         let wanted = stock.fetch.is_none() && stock.is_low(now, self.settings.most);
-        // Without a runtime there is nobody to fetch it.
+        // Without a runtime no task can fetch it.
         (wanted && self.background.handle().is_some()).then(|| self.fetch(stock, key, now, 1))
     }
 
@@ -73,7 +72,7 @@ impl Lender {
 }
 
 impl Fetch {
-    /// The answer for the one who asked.
+    /// The channel for the answer to the caller.
     pub(super) fn leader_answer(
         &mut self,
     ) -> impl Future<Output = Result<Taken, StoreError>> + Send + use<> {
@@ -112,19 +111,19 @@ impl Fetch {
                 Err(error)
             }
         };
-        // Last: who wakes up finds everything in its place.
+        // Last, so that woken callers see the new stock.
         self.fetched.send_replace(fetched);
         if let Some(Err(Ok(Taken::Granted(tag, _)))) = leader.map(|leader| leader.send(taken)) {
             lender.put_back(&self.key, used, tag);
         }
     }
 
-    /// The most that a decision about several limits may take for it.
+    /// The maximum that a decision about several limits may take for this batch.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }
 
-    /// Such a decision took a batch, of which `used` is used at once.
+    /// Stores a batch that a decision about several limits took, of which `used` is used at once.
     pub(crate) fn taken(
         self,
         asked: Moment,
@@ -136,13 +135,13 @@ impl Fetch {
         kept
     }
 
-    /// It was refused here.
+    /// Records that the store refused.
     pub(crate) fn denied(self, asked: Moment, denied: &Denied) {
         self.refused(asked, denied);
         self.fetched.send_replace(Fetched::Here);
     }
 
-    /// The store could not decide.
+    /// Records that the store did not decide.
     pub(crate) fn failed(self, kind: StoreErrorKind) {
         self.end(self.lender.clock.precise_now(), |_| ());
         self.fetched.send_replace(Fetched::Failed(kind));
@@ -157,7 +156,7 @@ impl Fetch {
             over = rest;
             (tag, stock.standing(now))
         };
-        // Nobody forgets a key for which a batch is on its way; and if so, this one is not kept.
+        // A key is not evicted while a batch is being fetched. If it is missing, the batch is dropped.
         let kept = self.end(now, put);
         lender.give_back(&self.key, over.into_iter().collect());
         lender.keep_sweeping();
@@ -179,7 +178,7 @@ impl Fetch {
         self.lender.keep_sweeping();
     }
 
-    /// It is not on its way any more.
+    /// Marks the fetch as ended.
     fn end<T>(&self, now: Moment, then: impl FnOnce(&mut Stock) -> T) -> Option<T> {
         self.lender.table.with(&self.key, now, |stock| {
             stock.ended();
@@ -188,7 +187,7 @@ impl Fetch {
     }
 }
 
-/// One that brings nothing does not keep others from fetching.
+/// A dropped fetch lets other callers fetch.
 impl Drop for Fetch {
     fn drop(&mut self) {
         if *self.fetched.borrow() == Fetched::NotYet {

@@ -1,4 +1,4 @@
-//! What one process has borrowed, without a store, a clock or a runtime.
+//! A borrowing process without a store, a clock or a runtime.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::stock::Stock;
 use super::{Borrow, Lent, Settings};
 use crate::charge::Borrowed;
 
-/// What one process has borrowed of a token bucket for one key, and what it decides by it: what a
-/// [`Fleet`](crate::Fleet) that [borrows](Borrow) does, for simulations.
+/// A process that borrows from a token bucket for one key, with the logic of a [`Fleet`](crate::Fleet) that [borrows](Borrow), for
+/// simulations.
 ///
-/// Whoever drives it passes what it wants to a store of its own, and the answers back. Each demand is for one permit.
+/// The simulation passes its batches to a simulated store, and the replies back. Each demand is for one permit.
 ///
 /// ```
 /// use plimsoll::{Moment, Standing};
@@ -21,7 +21,7 @@ use crate::charge::Borrowed;
 /// let now = Moment::ORIGIN;
 /// let mut process = Borrower::new(Borrow::new(), 100, now);
 /// let Step::Fetch(batch) = process.step(now) else { panic!("nothing is here yet") };
-/// // The store had three for it; the first is used by the one who asked.
+/// // The store grants three; the demand that fetched them uses the first.
 /// process.received(now, now, batch.least + 2, Standing::new(100, 97), 1);
 /// assert_eq!(process.step(now), Step::Granted);
 /// ```
@@ -32,32 +32,32 @@ pub struct Borrower {
     fetching: bool,
 }
 
-/// What becomes of a demand.
+/// The next step of a demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Step {
-    /// It is granted.
+    /// The demand is granted.
     Granted,
-    /// It is refused, as the store has said before.
+    /// The demand is refused, by a remembered refusal of the store.
     Refused,
-    /// A batch is on its way, which it waits for.
+    /// The demand waits for the batch that is being fetched.
     Wait,
-    /// It fetches a batch, and has the first of it.
+    /// The demand fetches a batch and uses the first permit of it.
     Fetch(Batch),
 }
 
-/// What is asked of the store: it takes half of what is left, but no more than the most, or else the least.
+/// The request for a batch. The store grants half of what remains, at least `least` and at most `most`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Batch {
-    /// Without this it is a refusal.
+    /// The minimum: the store refuses if less is available.
     pub least: u64,
-    /// More is of no use.
+    /// The maximum.
     pub most: u64,
 }
 
 impl Borrower {
-    /// A process that has borrowed nothing yet, of a limit of so many tokens.
+    /// A process without borrowed permits, for a limit of `limit` tokens.
     #[must_use]
     pub fn new(borrow: Borrow, limit: u64, now: Moment) -> Self {
         let kind = Lent {
@@ -72,19 +72,19 @@ impl Borrower {
         }
     }
 
-    /// The most that it may hold.
+    /// The maximum that it may hold.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.settings.most
     }
 
-    /// After which time what is not used goes back.
+    /// The time after which unused permits are returned.
     #[must_use]
     pub fn keep(&self) -> Duration {
         self.settings.keep
     }
 
-    /// Decides, or says what it takes to decide.
+    /// Decides a demand, or returns what is needed to decide it.
     pub fn step(&mut self, now: Moment) -> Step {
         if let Some(decided) = self.attempt(now) {
             return if decided {
@@ -100,7 +100,7 @@ impl Borrower {
         Step::Fetch(self.fetch(now))
     }
 
-    /// Decides if that can be done here: granted, or refused.
+    /// Decides a demand if that is possible without the store: `Some(true)` if it is granted.
     pub fn attempt(&mut self, now: Moment) -> Option<bool> {
         if self.stock.spend(now, 1).is_some() {
             return Some(true);
@@ -121,7 +121,7 @@ impl Borrower {
         Batch { least: 1, most }
     }
 
-    /// A batch is here that was asked for at `asked`, of which `used` is used at once. Says what is to go back.
+    /// Receives a batch that was requested at `asked`, of which `used` is used at once. Returns the amount to return to the store.
     pub fn received(
         &mut self,
         asked: Moment,
@@ -142,7 +142,7 @@ impl Borrower {
         over.map_or(0, |portion| portion.left)
     }
 
-    /// The store has refused what was asked for at `asked`, until a time has passed.
+    /// Receives a refusal of the request that was sent at `asked`.
     pub fn refused(&mut self, asked: Moment, retry_after: Duration) {
         self.ended();
         let ready = asked.plus(retry_after);
@@ -150,7 +150,7 @@ impl Borrower {
         self.stock.remember(asked, 1, &denied);
     }
 
-    /// No answer came.
+    /// Records that no reply arrived.
     pub fn failed(&mut self) {
         self.ended();
     }
@@ -160,7 +160,7 @@ impl Borrower {
         self.stock.ended();
     }
 
-    /// Takes out what was not used in its time, and says how much is to go back.
+    /// Removes permits that were not used in time. Returns the amount to return to the store.
     pub fn sweep(&mut self, now: Moment) -> u64 {
         let old = self.stock.clear(now, false);
         if !old.is_empty() {

@@ -1,4 +1,4 @@
-//! What is known of one key: what was borrowed for it, and what it was refused. Without a clock and without locks.
+//! The state of one key: its borrowed permits and its last refusal. Without a clock and without locks.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::pace::Pace;
 use super::portion::{Portion, Tag};
 use crate::charge::Borrowed;
 
-/// What has become of a batch that was on its way.
+/// The state of a batch that is being fetched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fetched {
     NotYet,
@@ -18,10 +18,10 @@ pub(super) enum Fetched {
     Failed(crate::StoreErrorKind),
 }
 
-/// A refusal of the store, as it is remembered.
+/// A remembered refusal of the store.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
-    /// Whatever costs as much or more is refused too.
+    /// Demands of this cost or more are refused too.
     cost: u64,
     reason: Reason,
     remaining: u64,
@@ -35,11 +35,11 @@ pub(super) struct Stock {
     portions: Vec<Portion>,
     pub(super) pace: Pace,
     refused: Option<Refused>,
-    /// What the store said of the key, and when.
+    /// The last standing of the key in the store, and its time.
     seen: Option<(Standing, Moment)>,
-    /// The batch that is on its way.
+    /// The batch that is being fetched.
     pub(super) fetch: Option<watch::Receiver<Fetched>>,
-    /// What those cost who wait for it, and those who waited for the one before.
+    /// The total cost of the callers that wait for this batch, and of those that waited for the one before.
     pub(super) queued: u64,
     pub(super) unmet: u64,
 }
@@ -57,7 +57,7 @@ impl Stock {
         }
     }
 
-    /// What can be used now.
+    /// The amount that can be used now.
     pub(super) fn held(&self, now: Moment) -> u64 {
         let good = self
             .portions
@@ -66,7 +66,7 @@ impl Stock {
         good.fold(0, |sum, portion| sum.saturating_add(portion.left))
     }
 
-    /// Uses some of it.
+    /// Takes `cost` from the stock.
     pub(super) fn spend(&mut self, now: Moment, cost: u64) -> Option<Tag> {
         if self.held(now) < cost.max(1) {
             return None;
@@ -74,7 +74,7 @@ impl Stock {
         self.pace.used(cost);
         let mut left = cost;
         let mut tag = None;
-        // What is of one moment can go back whole.
+        // A permit from one portion can be returned exactly.
         let whole = |portion: &&mut Portion| {
             portion.tag.exact && now < portion.tag.use_by && portion.left >= cost
         };
@@ -88,7 +88,7 @@ impl Stock {
             .iter_mut()
             .filter(|portion| now < portion.tag.use_by)
         {
-            // All of it is said to be of the oldest: what is returned later is then never too much.
+            // A mixed permit gets the tag of the oldest portion, so that a later return is never too large.
             tag = tag.or(Some(portion.tag));
             let part = left.min(portion.left);
             portion.left -= part;
@@ -98,8 +98,7 @@ impl Stock {
         tag
     }
 
-    /// The most that is fetched for one who wants `least`. Together with what is here it is never more than may be held,
-    /// once the least of it is used.
+    /// The maximum to fetch for a caller that needs `least`. After `least` is used, the stock never exceeds what may be held.
     pub(super) fn batch(&mut self, now: Moment, least: u64, settings: &Settings) -> u64 {
         let unmet = std::mem::take(&mut self.unmet);
         let batch = self.pace.next(now, settings.target, settings.most);
@@ -114,13 +113,13 @@ impl Stock {
         batch >= 4 && held <= batch / 2 && held < most && !self.is_refused(now)
     }
 
-    /// A batch is not on its way any more.
+    /// Marks the fetch as ended.
     pub(super) fn ended(&mut self) {
         self.fetch = None;
         self.unmet = std::mem::take(&mut self.queued);
     }
 
-    /// Keeps a batch of which `used` is used at once; what is more than may be held is to go back.
+    /// Stores a batch of which `used` is used at once. Returns what exceeds the maximum.
     pub(super) fn stock_up(
         &mut self,
         asked: Moment,
@@ -145,7 +144,7 @@ impl Stock {
         (tag, self.put(now, Portion { left, tag }, settings.most))
     }
 
-    /// Puts something into the stock; what is more than may be held is to go back.
+    /// Adds a portion to the stock. Returns what exceeds the maximum.
     pub(super) fn put(&mut self, now: Moment, mut portion: Portion, most: u64) -> Option<Portion> {
         let room = most.saturating_sub(self.held(now));
         let kept = if now < portion.tag.use_by {
@@ -176,7 +175,7 @@ impl Stock {
         })
     }
 
-    /// Makes one of the two oldest portions if there are more than two, and they need not go back to their own moments.
+    /// Merges the two oldest portions if there are more than two and returns need not be exact.
     fn merge(&mut self) {
         let many = self.portions.len() > 2;
         if let [first, second, ..] = &mut self.portions[..]
@@ -189,7 +188,7 @@ impl Stock {
         }
     }
 
-    /// Takes out what is not used any more; with `all`, everything. Only what is worth giving back is handed out.
+    /// Removes expired portions; with `all`, every portion. Returns those whose return still has an effect.
     pub(super) fn clear(&mut self, now: Moment, all: bool) -> Vec<Portion> {
         let old = |portion: &mut Portion| all || portion.tag.use_by <= now;
         let old: Vec<_> = self.portions.extract_if(.., old).collect();
@@ -202,7 +201,7 @@ impl Stock {
         let Some(after) = denied.retry_after().filter(|_| passing) else {
             return;
         };
-        // A refusal of less refuses more.
+        // A refusal of a smaller cost covers larger ones.
         let less = |known: &Refused| known.cost < cost && asked < known.until;
         if self.refused.as_ref().is_some_and(less) {
             return;
@@ -220,7 +219,7 @@ impl Stock {
         self.refused = None;
     }
 
-    /// The refusal that still holds, for a cost.
+    /// The refusal that still holds for a cost.
     pub(super) fn refusal(&self, now: Moment, cost: u64, limit: u64, name: &str) -> Option<Denied> {
         let refused = self.refused.as_ref()?;
         if cost.max(1) < refused.cost || refused.until <= now {
@@ -233,12 +232,12 @@ impl Stock {
         Some(denied.with_limiter(name))
     }
 
-    /// Whether a refusal still holds, of whatever cost.
+    /// Whether a refusal of any cost still holds.
     pub(super) fn is_refused(&self, now: Moment) -> bool {
         self.refused.is_some_and(|refused| now < refused.until)
     }
 
-    /// What is left, here and there, as far as it is known.
+    /// The standing of the key: the stock and the last known rest in the store.
     pub(super) fn standing(&self, now: Moment) -> Option<Standing> {
         let (seen, at) = self.seen?;
         let passed = now.since(at);
@@ -251,7 +250,7 @@ impl Stock {
         )
     }
 
-    /// Whether nothing would be lost by forgetting it.
+    /// Whether the key can be evicted without losing anything.
     pub(super) fn is_idle(&self, now: Moment, keep: Duration) -> bool {
         let paced = now < self.pace.since().plus(keep);
         self.portions.is_empty() && self.fetch.is_none() && !self.is_refused(now) && !paced

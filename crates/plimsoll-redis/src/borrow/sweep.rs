@@ -1,4 +1,4 @@
-//! Giving back what is not used.
+//! Returns unused permits to the store.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use super::portion::Portion;
 use crate::StoreError;
 
 impl Lender {
-    /// Starts the task that gives back what is not used, unless it runs.
+    /// Starts the task that returns unused permits, unless it runs.
     pub(super) fn keep_sweeping(self: &Arc<Self>) {
         if self.sweeping.load(Ordering::SeqCst) || self.sweeping.swap(true, Ordering::SeqCst) {
             return;
@@ -30,7 +30,7 @@ impl Lender {
         }
     }
 
-    /// Takes out what is not used any more, with `all` everything, and forgets keys that say nothing.
+    /// Removes expired portions, or with `all` every portion, and evicts idle keys.
     fn gather(&self, all: bool) -> Vec<(Arc<[u8]>, Portion)> {
         let now = self.clock.precise_now();
         let mut gathered = Vec::new();
@@ -44,9 +44,9 @@ impl Lender {
         gathered
     }
 
-    /// Gives everything back that is not used, and waits until the store knows.
+    /// Returns all unused permits and waits for the store.
     pub(crate) async fn give_back_all(self: &Arc<Self>) -> Result<(), StoreError> {
-        // Together, so that they travel together.
+        // Concurrent calls share the connection's pipeline.
         let mut returns = JoinSet::new();
         for (key, portion) in self.gather(true) {
             let limiter = self.limiter.clone();
@@ -67,11 +67,11 @@ impl Lender {
     }
 }
 
-/// The task that sweeps. It does not keep anything alive, and whoever ends it leaves room for another.
+/// The sweep task. It holds a weak reference. When it ends, another one may start.
 struct Sweeper(Weak<Lender>);
 
 impl Sweeper {
-    /// Says whether there is anything left to sweep.
+    /// Returns whether anything is left to sweep.
     fn sweep(&mut self) -> bool {
         let Some(lender) = self.0.upgrade() else {
             return false;
@@ -83,17 +83,17 @@ impl Sweeper {
             return true;
         }
         lender.sweeping.store(false, Ordering::SeqCst);
-        // Somebody may have come in the last moment, and relied on this one.
+        // A key may have been added after the check, by a caller that saw this task running.
         if lender.table.len() > 0 && !lender.sweeping.swap(true, Ordering::SeqCst) {
             return true;
         }
-        // From here on there may be another.
+        // From here on another task may run.
         self.0 = Weak::new();
         false
     }
 }
 
-/// A runtime that ends takes its tasks with it, and there may be another.
+/// If the task is dropped with its runtime, another one may start.
 impl Drop for Sweeper {
     fn drop(&mut self) {
         if let Some(lender) = self.0.upgrade() {
@@ -102,7 +102,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// The last one gives everything back.
+/// Returns all unused permits.
 impl Drop for Lender {
     fn drop(&mut self) {
         let portions = self.gather(true);
@@ -112,7 +112,7 @@ impl Drop for Lender {
         let limiter = self.limiter.clone();
         self.background.spawn(async move {
             for (key, portion) in portions {
-                // Nobody is left to tell.
+                // No caller is left to report an error to.
                 let _ = limiter
                     .put_back(&key, portion.left, portion.tag.taken)
                     .await;

@@ -1,4 +1,4 @@
-//! The keys for which anything is known.
+//! The table of keys with borrowed permits or remembered refusals.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,7 +13,7 @@ use super::stock::Stock;
 
 type Shard = HashMap<Arc<[u8]>, Stock>;
 
-/// A bounded number of keys, in shards so that threads rarely meet.
+/// A bounded number of keys, in shards to reduce contention.
 pub(super) struct Table {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
@@ -37,12 +37,12 @@ impl Table {
         self.len.load(Ordering::SeqCst)
     }
 
-    /// The stock of a key that is known.
+    /// Runs a function with the stock of a key that is in the table.
     pub(super) fn known<T>(&self, key: &[u8], look: impl FnOnce(&mut Stock) -> T) -> Option<T> {
         self.shard(key).get_mut(key).map(look)
     }
 
-    /// The stock of a key; `None` if there is no room for another.
+    /// Runs a function with the stock of a key, which is inserted if needed. `None` if the table is full.
     pub(super) fn with<T>(
         &self,
         key: &Arc<[u8]>,
@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// Looks at every key, and forgets those of which that says so.
+    /// Visits every key and evicts those for which `keep` returns `false`.
     pub(super) fn retain(&self, mut keep: impl FnMut(&Arc<[u8]>, &mut Stock) -> bool) {
         for shard in &self.shards {
             let mut shard = locked(shard);
@@ -79,7 +79,7 @@ impl Table {
     }
 }
 
-/// Without keys: they may be secrets.
+/// Hides the keys, which may be secrets.
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")

@@ -6,7 +6,7 @@ use super::Fleet;
 use super::shared::Shared;
 use crate::{Borrow, Outage, RedisLimiter};
 
-/// Settings of a [`Fleet`]. See [`RedisLimiter::fleet`].
+/// Builds a [`Fleet`]. Created by [`RedisLimiter::fleet`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct FleetBuilder {
@@ -26,33 +26,32 @@ impl FleetBuilder {
         }
     }
 
-    /// What is answered while the store cannot decide; to refuse unless said otherwise.
+    /// Sets what is answered while the store does not decide; [`Outage::Deny`] by default.
     pub fn outage(mut self, outage: Outage) -> Self {
         self.outage = outage;
         self
     }
 
-    /// Takes from the store in batches, and decides here: see [`Borrow`], which also says how far that is off.
+    /// Takes permits from the store in batches and decides in this process. See [`Borrow`] for the error bounds.
     pub fn borrowing(mut self, borrow: Borrow) -> Self {
         self.borrow = Some(borrow);
         self
     }
 
-    /// Lets up to `most` callers of this process wait when they are refused, as long as their demands are willing to;
-    /// unless said otherwise nobody waits.
+    /// Lets up to `most` callers of this process wait after a refusal, as long as their demands allow; none by default.
     ///
-    /// They wait for the time that the refusal carried, and then ask again; there is no order among them, and others of the fleet
-    /// may come first. What depends on others giving back, as leases do, has no time, so nobody waits for it.
+    /// A waiter sleeps until the retry time of its refusal and then asks again. There is no order among waiters, and other processes may
+    /// come first. Refusals of leases have no retry time, because they depend on releases by others, so they are not waited for.
     pub fn waiting(mut self, most: u64) -> Self {
         self.waiting = most;
         self
     }
 
-    /// Builds it. Nothing is asked yet.
+    /// Builds the fleet, without calling the store.
     ///
     /// # Errors
     ///
-    /// If a setting does not fit the limit: a share that is none, or borrowing what is held by leases or needs gaps.
+    /// If a setting does not fit the limit: a share that is not above 0 and at most 1, or borrowing from a limit with leases or gaps.
     pub fn build(self) -> Result<Fleet, InvalidLimit> {
         Ok(Fleet {
             shared: Arc::new(Shared::new(self)?),

@@ -6,13 +6,13 @@ use super::FleetKey;
 use super::inner::Inner;
 use super::source::Origin;
 use super::wait::because;
-use crate::borrow::{Fetch, Here, Tag};
+use crate::borrow::{Fetch, LocalResult, Tag};
 use crate::charge::Borrowed;
 use crate::many::Subject;
 use crate::outage::Fallback;
 use crate::{StoreAnswer, StoreErrorKind};
 
-/// What a decision asks of one limit at one key, and its answer.
+/// One key of a decision, with its cost and its answer.
 pub(super) struct Entry {
     pub(super) inner: Arc<Inner>,
     pub(super) key: Arc<[u8]>,
@@ -23,7 +23,7 @@ pub(super) struct Entry {
     closed: Option<Denied>,
     pub(super) answer: Option<StoreAnswer>,
     pub(super) permit: Option<Permit<'static>>,
-    /// The batch that comes with the answer of the store.
+    /// The batch that the reply of the store brings.
     pub(super) fetch: Option<Fetch>,
 }
 
@@ -48,13 +48,13 @@ impl Entry {
         }
     }
 
-    /// It is asked for again: the costs add up. It is a shadow only if it always is.
+    /// Adds another ask for this key. It is in shadow mode only if all of its asks are.
     pub(super) fn add(&mut self, cost: u64, shadow: bool) {
         self.cost = self.cost.saturating_add(cost);
         self.shadow &= shadow;
     }
 
-    /// Its answer if nobody decides about it.
+    /// The answer if the decision is abandoned.
     pub(super) fn given_up(&self, reason: Reason) -> StoreAnswer {
         self.known().refused(because(reason, &self.inner.unknown()))
     }
@@ -72,7 +72,7 @@ impl Entry {
         !self.shadow && self.answer.as_ref().is_some_and(refused)
     }
 
-    /// What is known of it if nobody is asked.
+    /// The answer from local knowledge, without the store.
     pub(super) fn known(&self) -> StoreAnswer {
         StoreAnswer {
             standing: self.inner.standing(&self.key),
@@ -83,7 +83,7 @@ impl Entry {
         }
     }
 
-    /// Refuses what nobody need be asked about.
+    /// Refuses a cost that the limit can never grant, and demands on a closed limiter.
     pub(super) fn refuse_here(&mut self) {
         let limit = self.inner.limiter().limit();
         let denied = self.closed.take().or_else(|| {
@@ -93,21 +93,21 @@ impl Entry {
         self.answer = denied.map(|denied| self.known().refused(denied));
     }
 
-    /// Takes what was borrowed.
+    /// Takes a borrowed permit.
     pub(super) fn take_here(&mut self, like: Demand) {
         let Some(lender) = self.inner.lender.as_ref().filter(|_| self.answer.is_none()) else {
             return;
         };
         match lender.take_here(&self.key, self.cost) {
-            Here::Granted(tag, standing) => {
-                self.inner.tell_granted(&self.key, standing);
+            LocalResult::Granted(tag, standing) => {
+                self.inner.report_granted(&self.key, standing);
                 self.grant_from_stock(like, tag, standing);
             }
-            Here::Refused(denied) => {
-                self.inner.tell_refused(&self.key, &denied);
+            LocalResult::Refused(denied) => {
+                self.inner.report_refused(&self.key, &denied);
                 self.answer = Some(self.known().refused(denied));
             }
-            Here::Ask(fetch) => self.fetch = fetch.filter(|_| !self.shadow),
+            LocalResult::Ask(fetch) => self.fetch = fetch.filter(|_| !self.shadow),
         }
     }
 
@@ -133,7 +133,7 @@ impl Entry {
         };
     }
 
-    /// The store has decided, unless there is an answer already.
+    /// Records the decision of the store, unless there is an answer already.
     pub(super) fn answered(&mut self, like: Demand, asked: Moment, subject: Subject) {
         let fetch = self.fetch.take();
         if self.answer.is_some() {
@@ -163,7 +163,7 @@ impl Entry {
         self.answer = Some(answer);
     }
 
-    /// The store could not decide: the outage setting does.
+    /// Decides by the outage setting, because the store did not.
     pub(super) fn without_store(&mut self, like: Demand, cause: StoreErrorKind) {
         if let Some(fetch) = self.fetch.take() {
             fetch.failed(cause);

@@ -14,7 +14,7 @@ use crate::outage::Fallback;
 use crate::undo::UndoOnDrop;
 use crate::{Decision, RedisLimiter, RedisPermit, StoreError};
 
-/// What a [`Fleet`](super::Fleet) did in this process so far.
+/// Counters of a [`Fleet`](super::Fleet) in this process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct FleetTotals {
@@ -22,12 +22,11 @@ pub struct FleetTotals {
     pub granted: u64,
     /// Demands that were refused.
     pub denied: u64,
-    /// Demands that the store could not decide, so that [`Outage`](crate::Outage) did. They are granted or refused
-    /// too.
+    /// Demands that the store did not decide, so that [`Outage`](crate::Outage) did. They also count as granted or refused.
     pub undecided: u64,
-    /// What should have been returned or charged, and could not be: the number of attempts, not the amount.
+    /// Returns and charges that failed: the number of calls, not the amount.
     pub lost: u64,
-    /// Keys for which something is borrowed, or remembered, now.
+    /// Keys with borrowed permits or a remembered refusal.
     pub keys: u64,
 }
 
@@ -39,7 +38,7 @@ pub(super) struct Counts {
     lost: AtomicU64,
 }
 
-/// The limit of a fleet, until it is replaced.
+/// The limit of a fleet until it is replaced.
 pub(crate) struct Inner {
     limiter: RedisLimiter,
     pub(super) clock: Clock,
@@ -49,7 +48,7 @@ pub(crate) struct Inner {
     pub(super) waiting: Option<Waiting>,
     background: Background,
     counts: Arc<Counts>,
-    /// What is said where only the store could tell. Made once: making it looks the name up.
+    /// The refusal if only the store could decide. Built once, because building it looks up the name.
     unknown: Denied,
 }
 
@@ -118,34 +117,34 @@ impl Inner {
             .with_waiters(waiters, bound)
     }
 
-    /// Tells those who listen of a grant from what was borrowed.
-    pub(super) fn tell_granted(&self, key: &[u8], standing: Option<Standing>) {
+    /// Emits the event of a grant from borrowed permits.
+    pub(super) fn report_granted(&self, key: &[u8], standing: Option<Standing>) {
         if let Some(reporter) = self.limiter.reporter(key) {
             let _ = reporter.granted(standing.unwrap_or(self.promise), false);
         }
     }
 
-    /// Tells those who listen of a refusal by what is known here.
-    pub(super) fn tell_refused(&self, key: &[u8], denied: &Denied) {
+    /// Emits the event of a local refusal.
+    pub(super) fn report_refused(&self, key: &[u8], denied: &Denied) {
         if let Some(reporter) = self.limiter.reporter(key) {
             reporter.refused(denied);
         }
     }
 
-    /// What is known here and now. Refusals are not counted.
+    /// Decides without the store, if possible. Does not count refusals.
     pub(super) fn attempt(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
         demand: Demand,
     ) -> Result<Permit<'static>, Denied> {
-        // What is returned has to know its lease, which only one who asks gets.
+        // A permit with a lease needs the reply of the store.
         if self.promise.returns {
             return Err(self.unknown());
         }
         if let Some(lender) = &self.lender {
             match lender.attempt(key, demand.cost) {
                 Known::Granted(tag, standing) => {
-                    self.tell_granted(key, standing);
+                    self.report_granted(key, standing);
                     let permit = self.permit(key, demand, standing, Origin::Stock(tag));
                     return self.counted(Ok(permit));
                 }
@@ -159,7 +158,7 @@ impl Inner {
         self.counted(Ok(self.without_store(key, demand)?))
     }
 
-    /// What `attempt` would answer. Takes nothing.
+    /// Returns what `attempt` would decide. Takes nothing.
     pub(super) fn estimate(&self, key: &Arc<[u8]>, demand: Demand) -> Result<(), Denied> {
         let lender = self.lender.as_ref();
         if let Some(known) = lender.and_then(|lender| lender.estimate(key, demand)) {
@@ -172,13 +171,13 @@ impl Inner {
         Err(self.unknown())
     }
 
-    /// Whether the store would be asked about a key.
+    /// Whether a call for a key would be sent to the store.
     fn is_asked(&self, key: &[u8]) -> bool {
         let store = self.limiter.store();
         store.is_asked_for(|| self.limiter.key(key))
     }
 
-    /// Asks once.
+    /// Makes one decision, without waiting for a retry.
     pub(super) async fn ask(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
@@ -199,11 +198,11 @@ impl Inner {
         if let Some(lender) = &self.lender {
             match lender.take(key, demand.cost).await? {
                 Taken::Granted(tag, standing) => {
-                    self.tell_granted(key, standing);
+                    self.report_granted(key, standing);
                     return Ok(Ok(self.permit(key, demand, standing, Origin::Stock(tag))));
                 }
                 Taken::Refused(denied) => {
-                    self.tell_refused(key, &denied);
+                    self.report_refused(key, &denied);
                     return Ok(Err(denied));
                 }
                 Taken::AskStore => {}
@@ -217,7 +216,7 @@ impl Inner {
         Ok(answer.map(|permit| self.granted(key, demand, permit)))
     }
 
-    /// The permit for what the store granted.
+    /// The permit for a grant of the store.
     pub(super) fn granted(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
@@ -233,16 +232,16 @@ impl Inner {
         self.permit(key, demand, standing, origin)
     }
 
-    /// Asks the store, and sees to it that a caller who does not wait for the answer is not charged.
+    /// Calls the store. Undoes the grant if the caller drops the future before the reply.
     async fn ask_store(&self, key: &Arc<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let (asked, subject) = (self.limiter.clone(), Arc::clone(key));
         let (limiter, key) = (self.limiter.clone(), Arc::clone(key));
         let question = async move { asked.decide(subject, cost).await };
         let undo = move |answer| async move {
-            // What is held by a lease goes back by itself.
+            // Dropping a permit with a lease releases it.
             if let Ok(Decision::Granted(permit)) = answer {
                 let given_back = limiter.put_back(&key, permit.cost(), permit.taken());
-                // Nobody is left to tell.
+                // No caller is left to report an error to.
                 let _ = given_back.await;
             }
         };
@@ -256,7 +255,7 @@ impl Inner {
         standing: Option<Standing>,
         origin: Origin,
     ) -> Permit<'static> {
-        // What this process grants alone is a part of its own share, not of what the store promises.
+        // A local grant is part of this process's share and not of the whole limit.
         let standing = match origin {
             Origin::Local => standing,
             _ => standing.map(|standing| self.promised(standing)),
@@ -274,7 +273,7 @@ impl Inner {
         Grant::of(demand).taken(self.clock.now())
     }
 
-    /// What is answered when the store cannot decide.
+    /// Decides by the outage setting.
     pub(super) fn without_store(
         self: &Arc<Self>,
         key: &Arc<[u8]>,
@@ -295,7 +294,7 @@ impl Inner {
         }
     }
 
-    /// Counts an answer that is final.
+    /// Counts a final answer.
     pub(super) fn counted(
         &self,
         answer: Result<Permit<'static>, Denied>,
@@ -314,27 +313,27 @@ impl Inner {
         }
     }
 
-    /// Something borrowed was not used after all.
+    /// Returns an unused permit to the stock.
     pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u64, tag: Tag) {
         if let (Some(lender), 1..) = (&self.lender, cost) {
             lender.put_back(key, cost, tag);
         }
     }
 
-    pub(super) async fn give_back_borrowed(&self) -> Result<(), StoreError> {
+    pub(super) async fn return_borrowed(&self) -> Result<(), StoreError> {
         match &self.lender {
             Some(lender) => lender.give_back_all().await,
             None => Ok(()),
         }
     }
 
-    /// How much is left, as far as that is known here.
+    /// The standing of a key, as far as it is known in this process.
     pub(super) fn standing(&self, key: &[u8]) -> Standing {
         let known = self.lender.as_ref().and_then(|lender| lender.standing(key));
         known.map_or(self.promise, |standing| self.promised(standing))
     }
 
-    /// What a store says remains, with what it does not say.
+    /// Completes a standing of the store with the fields that the rule determines.
     pub(super) fn promised(&self, standing: Standing) -> Standing {
         self.promise
             .remaining(standing.remaining)
@@ -342,7 +341,7 @@ impl Inner {
             .reset(standing.reset)
     }
 
-    /// Gives back in the store, in the background.
+    /// Undoes a grant in the store, in the background.
     pub(super) fn put_back(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64, taken: Moment) {
         if cost == 0 {
             return;
@@ -357,7 +356,7 @@ impl Inner {
         });
     }
 
-    /// Takes after the fact, in the background; from the share of this process if there is no store.
+    /// Charges in the background; during an outage, the share of this process.
     pub(super) fn charge(self: &Arc<Self>, key: &Arc<[u8]>, cost: u64) {
         let lender = self.lender.as_ref();
         let cost = lender.map_or(cost, |lender| lender.charge(key, cost));
@@ -374,7 +373,7 @@ impl Inner {
         });
     }
 
-    /// Gives back what was taken, in the background, up to the limit.
+    /// Refunds up to the limit, in the background.
     pub(super) fn refund(self: &Arc<Self>, key: &Arc<[u8]>, amount: u64) {
         if self.promise.returns || amount == 0 {
             return;

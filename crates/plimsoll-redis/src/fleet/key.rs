@@ -10,7 +10,21 @@ use super::shared::Shared;
 use super::wait::{Closing, because};
 use crate::StoreError;
 
-/// The limit of one key of a [`Fleet`](super::Fleet), as a [`Limiter`]. Clones are the same limiter.
+/// One key of a [`Fleet`](super::Fleet), as a [`Limiter`]. Clones share one limiter.
+///
+/// ```no_run
+/// use plimsoll::{Limiter, TokenBucket};
+/// use plimsoll_redis::Store;
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let api = store.limiter("api", TokenBucket::per_second(100))?.fleet().build()?;
+/// let customer = api.key("customer 42");
+/// let permit = customer.acquire(1.into()).await?;
+/// println!("{:?} left", customer.ask_standing().await?.remaining);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct FleetKey {
     pub(super) shared: Arc<Shared>,
@@ -27,8 +41,8 @@ impl FleetKey {
         }
     }
 
-    /// Gives back `amount` that was taken for work which was not done, in the background, at most up to the limit. What is
-    /// held by leases only they give back.
+    /// Refunds `amount` for work that was not done, in the background, at most up to the limit. Has no effect on leases, which only their
+    /// holders release.
     pub fn refund(&self, amount: u64) {
         self.shared.now().refund(&self.key, amount);
     }
@@ -45,11 +59,11 @@ impl FleetKey {
         Ok(())
     }
 
-    /// How much is left of this key, as the store says. Takes nothing, and leaves no key behind.
+    /// Reads the standing of this key from the store. Takes nothing and writes no key.
     ///
     /// # Errors
     ///
-    /// If the store cannot tell.
+    /// If the store does not answer.
     pub async fn ask_standing(&self) -> Result<Standing, StoreError> {
         let now = self.shared.now();
         let standing = now.limiter().estimate(&self.key, 0).await?;
@@ -67,7 +81,7 @@ impl FleetKey {
 }
 
 impl Limiter for FleetKey {
-    /// Decides what is known here; otherwise it is [`Unavailable`](Reason::Unavailable).
+    /// Decides without the store, or refuses as [`Unavailable`](Reason::Unavailable) if that is not possible.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.known(demand) {
             Ok(permit) => Ok(permit),
@@ -75,7 +89,7 @@ impl Limiter for FleetKey {
         }
     }
 
-    /// Asks the store, and waits where that was [allowed](super::FleetBuilder::waiting).
+    /// Calls the store, and waits after a refusal if [`waiting`](super::FleetBuilder::waiting) allows it.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         let asked = self.clone().ask(demand);
         Acquire::from_future(async move {
@@ -88,7 +102,7 @@ impl Limiter for FleetKey {
         Acquire::from_future(self.clone().ask(demand))
     }
 
-    /// Grants what is known here to be free now: the store takes nothing ahead of time.
+    /// Grants only what is available in this process now: a store makes no reservations for a fleet.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         self.try_acquire(demand).map(Reservation::ready)
     }
@@ -98,18 +112,18 @@ impl Limiter for FleetKey {
         self.shared.now().estimate(&self.key, demand)
     }
 
-    /// The limit, and what was granted and refused here, to all keys. What is available only the store knows: all
-    /// of it is said to be.
+    /// The limit, and the grants and refusals of this process for all keys. Only the store knows what is available, so the snapshot
+    /// reports the whole limit.
     fn snapshot(&self) -> Snapshot {
         self.shared.now().snapshot()
     }
 
-    /// Unknown, unless some of it is borrowed: what was left comes with every permit.
+    /// Unknown, unless permits are borrowed. Each permit carries the standing after its grant.
     fn standing(&self) -> Standing {
         self.shared.now().standing(&self.key)
     }
 
-    /// Closes this limiter and its clones. The store knows nothing of it, and so do others who use the key.
+    /// Closes this limiter and its clones. The store and other limiters with this key are not affected.
     fn close(&self) {
         self.closing.close();
     }
@@ -146,7 +160,7 @@ impl plimsoll::Internals for FleetKey {
     }
 }
 
-/// Without its key, which may be a secret.
+/// Hides the key, which may be a secret.
 impl fmt::Debug for FleetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FleetKey")

@@ -1,4 +1,4 @@
-//! One decision about keys of several fleets.
+//! One decision about keys of several fleets: all or none.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::many::{Outcome, Subject, Subjects};
 use crate::undo::UndoOnDrop;
 use crate::{StoreAnswers, StoreDecision, StoreError};
 
-/// What a decision asks of one key of a [`Fleet`](crate::Fleet).
+/// One ask of a decision about several fleets: a key of a [`Fleet`](crate::Fleet) and a cost.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct FleetAsk<'a> {
@@ -36,13 +36,13 @@ impl<'a> FleetAsk<'a> {
         }
     }
 
-    /// Never refuses the decision. See [`StoreAsk::shadow`](crate::StoreAsk::shadow).
+    /// Puts the ask into shadow mode. See [`StoreAsk::shadow`](crate::StoreAsk::shadow).
     pub const fn shadow(mut self) -> Self {
         self.shadow = true;
         self
     }
 
-    /// Takes for all of `asks`, or for none, with the priority and the deadline of `like`. Nobody waits for a limit.
+    /// Takes all of `asks` or none, with the priority and the deadline of `like`. A refusal is final: there is no waiting.
     ///
     /// ```no_run
     /// use plimsoll::{Demand, TokenBucket};
@@ -62,14 +62,14 @@ impl<'a> FleetAsk<'a> {
     /// # }
     /// ```
     ///
-    /// What was borrowed is used first, without a round trip, and a refusal that is known here asks nobody; then nothing is
-    /// said about what remains of the others. The rest is one script for each store, and in a cluster for each hash slot,
-    /// as by [`Store::decide_all`](crate::Store::decide_all), which also says what becomes of a key that is asked about twice
-    /// and of what was taken if a later script refuses. A script brings the next batches of limits that are borrowed from.
+    /// Borrowed permits are used first, without a round trip. A remembered refusal refuses the decision without a round trip, and the
+    /// other answers do not report what remains. The remaining asks need one script for each store, and in a cluster for each hash slot,
+    /// with the rules of [`Store::decide_all`](crate::Store::decide_all) for equal keys and for refusals of later scripts. A script
+    /// also fetches the next batches of limits with borrowing.
     ///
-    /// Where the store cannot decide, each limit answers for itself by its [`Outage`](crate::Outage), and the answer carries the
+    /// If a store does not decide, the [`Outage`](crate::Outage) setting of each limit does, and the answer carries the
     /// [cause](crate::StoreAnswer#structfield.cause). If the deadline passes before all stores have answered, the decision is refused as
-    /// [`TimedOut`](Reason::TimedOut), and what was taken is undone in the background, as it is if the future is dropped.
+    /// [`TimedOut`](Reason::TimedOut), and grants are undone in the background. They are also undone if the future is dropped.
     pub async fn decide_all(asks: &[Self], like: Demand) -> FleetDecision {
         let mut many = Many::new(asks, like);
         if many.decide_here() {
@@ -86,12 +86,12 @@ impl<'a> FleetAsk<'a> {
         if deadline.is_some_and(|deadline| deadline < now) {
             return many.refuse(Reason::TimedOut);
         }
-        // A store is asked on tokio, and the caller may be a plain thread.
+        // Calls to a store need tokio, and the caller may be a plain thread.
         let Some(runtime) = first.background().handle() else {
             return many.refuse(Reason::Unavailable);
         };
         let is_here = Handle::try_current().is_ok();
-        // What is said in the place of an answer, where one may be missing.
+        // The answers if the deadline passes.
         let late = deadline.map(|_| many.given_up(Reason::TimedOut));
         let lost = (!is_here).then(|| many.given_up(Reason::Unavailable));
         let asked = many.ask();
@@ -124,7 +124,7 @@ impl<'a> FleetAsk<'a> {
         answer.await.unwrap_or_else(refused)
     }
 
-    /// What [`decide_all`](Self::decide_all) would answer. Takes nothing.
+    /// Returns what [`decide_all`](Self::decide_all) would answer. Takes nothing.
     pub async fn peek_all(asks: &[Self]) -> StoreAnswers {
         let mut many = Many::new(asks, Demand::ONE);
         many.entries.iter_mut().for_each(Entry::peek_here);
@@ -135,7 +135,7 @@ impl<'a> FleetAsk<'a> {
             failed.for_each(|index| entries[index].peek_without_store(error.kind()));
             Some(true)
         };
-        // Whatever a store does, somebody answers.
+        // `undecided` answers if a store does not.
         let _ = subjects.peek(undecided).await;
         for (&index, subject) in rest.iter().zip(subjects.each()) {
             many.entries[index].answer.get_or_insert(subject.answer());
@@ -178,7 +178,7 @@ impl Many {
         }
     }
 
-    /// Decides what is known here, and says whether that is all, and granted.
+    /// Decides without the stores, as far as possible. Returns whether the whole decision is granted.
     fn decide_here(&mut self) -> bool {
         self.entries.iter_mut().for_each(Entry::refuse_here);
         if !self.entries.iter().any(Entry::refuses) {
@@ -189,7 +189,7 @@ impl Many {
         self.entries.iter().all(done)
     }
 
-    /// What a store has to decide: the entries and their subjects.
+    /// The entries that the stores have to decide, and their subjects.
     fn rest(&self) -> (Vec<usize>, Subjects) {
         let rest = 0..self.entries.len();
         let rest: Vec<_> = rest
@@ -210,7 +210,7 @@ impl Many {
         (rest, subjects)
     }
 
-    /// Asks the stores for the rest.
+    /// Calls the stores for the remaining entries.
     async fn ask(mut self) -> FleetDecision {
         let like = self.like;
         let (rest, mut subjects) = self.rest();
@@ -236,10 +236,10 @@ impl Many {
         self.end(outcome)
     }
 
-    /// The decision. If it is refused, what was taken here goes back.
+    /// Builds the decision. If it is refused, local grants are returned.
     fn end(mut self, outcome: Outcome) -> FleetDecision {
         for entry in self.entries.iter_mut().filter(|entry| !entry.shadow) {
-            // A fleet that grants counts what was used, and one that refuses what it refused.
+            // Of a refused decision only the refusals are counted.
             if entry.refuses() || outcome == Outcome::Admitted {
                 let refused = entry.answer.as_ref().and_then(|it| it.denied.clone());
                 let permit = entry.permit.take();
@@ -269,7 +269,7 @@ impl Many {
         self.places.iter().map(answer).collect()
     }
 
-    /// The answers if nothing comes from the stores any more.
+    /// The answers if the stores do not answer in time.
     fn given_up(&self, reason: Reason) -> StoreAnswers {
         let answer = |&place: &usize| {
             let entry = &self.entries[place];
@@ -281,7 +281,7 @@ impl Many {
         self.places.iter().map(answer).collect()
     }
 
-    /// Refuses without asking. What was taken here goes back.
+    /// Refuses without calling the stores. Local grants are returned.
     fn refuse(self, reason: Reason) -> FleetDecision {
         let answers = self.given_up(reason);
         drop(self.end(Outcome::Refused { compensated: false }));

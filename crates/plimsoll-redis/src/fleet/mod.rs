@@ -1,4 +1,4 @@
-//! Limits in Redis behind the traits of limits in memory.
+//! Limits in Redis that implement the traits of limiters in memory.
 
 mod builder;
 mod entry;
@@ -23,13 +23,12 @@ pub use inner::FleetTotals;
 pub use key::FleetKey;
 pub use many::FleetAsk;
 
-/// A limit in Redis that can be used wherever one in memory can. Made by [`RedisLimiter::fleet`].
+/// A limit in Redis that implements the traits of limiters in memory. Created by [`RedisLimiter::fleet`].
 ///
-/// It goes into a layer, behind an `Arc<dyn Limiter>`, into code that knows nothing of stores. Clones are the same limit.
+/// It can be used in a layer, as an `Arc<dyn Limiter>`, and in other code that does not know stores. Clones share one limit.
 ///
-/// For keys it is a [`PerKey`](plimsoll::PerKey), whatever they are, as long as they can be [written](crate::StoreKey):
-/// texts, addresses, numbers, bytes, and tuples of them. [`key`](Self::key) makes a [`Limiter`](plimsoll::Limiter) of one of
-/// them.
+/// It implements [`PerKey`](plimsoll::PerKey) for all keys that implement [`StoreKey`](crate::StoreKey): strings, addresses,
+/// numbers, bytes, and tuples of them. [`key`](Self::key) returns a [`Limiter`](plimsoll::Limiter) for one key.
 ///
 /// ```no_run
 /// use plimsoll::{Limiter, PerKey, TokenBucket};
@@ -47,68 +46,64 @@ pub use many::FleetAsk;
 /// # }
 /// ```
 ///
-/// # Who is asked
+/// # Which calls use the store
 ///
-/// `acquire` and `acquire_owned` ask the store, in one round trip. `try_acquire` and `attempt` cannot wait for an answer,
-/// so they decide only what is known here: what was [borrowed](FleetBuilder::borrowing), who was refused lately, and what
-/// is answered while the store is [not asked](crate::Circuit). Of everything else they say
-/// [`Unavailable`](plimsoll::Reason::Unavailable), and whoever gets that goes on with `acquire_owned`, as the layers of
-/// `plimsoll-tower` do.
+/// `acquire` and `acquire_owned` call the store, in one round trip. `try_acquire` and `attempt` cannot wait for a reply, so they decide
+/// only from [borrowed](FleetBuilder::borrowing) permits, from recent refusals, and by the outage setting while the
+/// [circuit](crate::Circuit) is open. In all other cases they refuse as [`Unavailable`](plimsoll::Reason::Unavailable), and the
+/// caller continues with `acquire_owned`, as the layers of `plimsoll-tower` do.
 ///
-/// Of several limits in a layer, or in a [`plimsoll::All`], each is a round trip of its own. What the others have granted
-/// is held meanwhile, and returned if one refuses. [`FleetAsk::decide_all`] and [`RedisAll`](crate::RedisAll) ask several in
-/// one round trip.
+/// Several fleets in a layer or in a [`plimsoll::All`] need a round trip each. Grants of the others are held meanwhile, and
+/// returned if one refuses. [`FleetAsk::decide_all`] and [`RedisAll`](crate::RedisAll) decide about several limits in one round
+/// trip.
 ///
 /// # If the store does not answer
 ///
-/// Then [`Outage`](crate::Outage) says what is answered. Nothing that may have been charged is ever asked again.
-/// The error itself is only seen by those who ask with [`RedisLimiter::decide`]; here it is counted
-/// ([`totals`](Self::totals)), and its cause is in the [statistics](crate::Store::stats) and
-/// [events](crate::Store::subscribe) of the store.
+/// Then the [`Outage`](crate::Outage) setting decides. A call that may have been charged is never repeated. The [`StoreError`] itself
+/// is returned only by [`RedisLimiter::decide`]; a fleet counts it in [`totals`](Self::totals), and its cause is in
+/// the [statistics](crate::Store::stats) and [events](crate::Store::subscribe) of the store.
 ///
-/// # What comes back
+/// # Returns
 ///
-/// A permit knows its key. Undone it is returned in Redis, in the background; what was held by a lease goes back when
-/// the permit is dropped, and of a permit that was split when its last part is. Somebody who gives up while the
-/// answer is on its way is not charged: a grant that nobody waits for is returned.
+/// A permit that is undone is returned to Redis in the background. A lease is released when its permit is dropped; if the permit
+/// was split, with its last part. If a caller drops its future before the reply, the grant is undone.
 #[derive(Clone)]
 pub struct Fleet {
     shared: Arc<Shared>,
 }
 
 impl RedisLimiter {
-    /// The same limit behind the traits of limits in memory.
+    /// Builds a [`Fleet`] for this limiter, which implements the traits of limiters in memory.
     pub fn fleet(&self) -> FleetBuilder {
         FleetBuilder::new(self.clone())
     }
 }
 
 impl Fleet {
-    /// The limit of one key.
+    /// A limiter for one key.
     #[must_use]
     pub fn key(&self, key: impl StoreKey) -> FleetKey {
         FleetKey::new(Arc::clone(&self.shared), per_key::bytes(&key))
     }
 
-    /// What this process did so far.
+    /// The counters of this process.
     #[must_use]
     pub fn totals(&self) -> FleetTotals {
         self.shared.now().totals()
     }
 
-    /// Gives back in the store what was [borrowed](FleetBuilder::borrowing) and is not used, and waits until the store knows:
-    /// for programs that end. Dropping the last handle does the same in the background, if the runtime lasts.
+    /// Returns unused [borrowed](FleetBuilder::borrowing) permits to the store and waits for it: for programs that end. Dropping the last
+    /// handle does the same in the background, if the runtime still runs.
     ///
     /// # Errors
     ///
-    /// If some of it could not be returned. It is lost, until the limit has replenished itself.
+    /// If some permits could not be returned. They are lost until the limit has refilled.
     pub async fn give_back(&self) -> Result<(), StoreError> {
-        self.shared.now().give_back_borrowed().await
+        self.shared.now().return_borrowed().await
     }
 
-    /// Changes the limit for everybody who holds this fleet, its clones and its [keys](Self::key): to another rule, other
-    /// settings, or another store. What was used stays used, where the rule is of the same kind and the limiter has the same
-    /// name. What was borrowed by the old rule goes back.
+    /// Replaces the limit of this fleet, its clones and its [keys](Self::key): the rule, the settings or the store. Usage is kept if the
+    /// rule is of the same kind and the limiter has the same name. Permits that were borrowed under the old rule are returned.
     ///
     /// ```
     /// use plimsoll::TokenBucket;
@@ -122,23 +117,22 @@ impl Fleet {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Demands that wait ask by the new rule when it is their time. [`name`](plimsoll::PerKey::name) and
-    /// [`totals`](Self::totals) go on.
+    /// Waiters retry with the new rule. [`name`](plimsoll::PerKey::name) and [`totals`](Self::totals) do not change.
     ///
     /// # Errors
     ///
-    /// As [`FleetBuilder::build`]; then nothing has changed.
+    /// As [`FleetBuilder::build`]. Then nothing is changed.
     pub fn replace(&self, with: FleetBuilder) -> Result<(), InvalidLimit> {
         self.shared.replace(with)
     }
 
-    /// The limiter that decides now.
+    /// The current limiter.
     #[must_use]
     pub fn limiter(&self) -> RedisLimiter {
         self.shared.now().limiter().clone()
     }
 
-    /// The store in which it is held now.
+    /// The current store.
     #[must_use]
     pub fn store(&self) -> Store {
         self.shared.now().limiter().store().clone()

@@ -1,4 +1,4 @@
-//! A fleet for keys.
+//! [`PerKey`] for fleets.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use plimsoll::{Acquire, Demand, Denied, PerKey, Permit, Standing};
 use super::Fleet;
 use crate::StoreKey;
 
-/// A key as the store knows it: as it is written.
+/// The bytes of a key.
 pub(super) fn bytes(key: &(impl StoreKey + ?Sized)) -> Arc<[u8]> {
     key.to_key().into()
 }
 
-/// A key is what is written of it: two that are written the same share a limit.
+/// Keys with the same [bytes](StoreKey) share a limit.
 impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         let inner = self.shared.now();
@@ -32,17 +32,17 @@ impl<Q: StoreKey + ?Sized> PerKey<Q> for Fleet {
         Acquire::from_future(asked)
     }
 
-    /// In the background; the permit knows its key.
+    /// Undoes the grant in the background. The permit carries its key.
     fn undo(&self, _key: &Q, permit: Permit<'_>) {
         permit.undo();
     }
 
-    /// In the background.
+    /// Charges in the background.
     fn charge(&self, key: &Q, cost: u64) {
         self.shared.now().charge(&bytes(key), cost);
     }
 
-    /// Unknown, unless some of it is borrowed: what was left comes with every permit.
+    /// Unknown, unless permits are borrowed. Each permit carries the standing after its grant.
     fn standing(&self, key: &Q) -> Standing {
         self.shared.now().standing(&bytes(key))
     }

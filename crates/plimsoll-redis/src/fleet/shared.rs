@@ -5,7 +5,7 @@ use plimsoll::{Clock, InvalidLimit};
 use super::builder::FleetBuilder;
 use super::inner::Inner;
 
-/// What all handles of a fleet share: a limit that may be replaced.
+/// The replaceable limit that all handles of a fleet share.
 pub(super) struct Shared {
     name: String,
     clock: Clock,
@@ -26,12 +26,12 @@ impl Shared {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *now, inner);
         drop(now);
-        // Gives back what it has borrowed, unless somebody still asks it.
+        // Returns its borrowed permits, unless a call still uses it.
         drop(old);
         Ok(())
     }
 
-    /// The limit as it is now.
+    /// The current limit.
     pub(super) fn now(&self) -> Arc<Inner> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! Where the permits of a store go back to.
+//! The sources to which permits of a fleet are returned.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use super::inner::Inner;
 use crate::RedisPermit;
 use crate::borrow::Tag;
 
-/// The source of one permit: it knows the key, and what was left.
+/// The source of one permit, with its key and the standing after the grant.
 #[derive(Clone)]
 pub(super) struct FleetSource {
     pub(super) inner: Arc<Inner>,
@@ -18,19 +18,19 @@ pub(super) struct FleetSource {
     pub(super) origin: Origin,
 }
 
-/// Where it was taken.
+/// Where a permit was granted.
 #[derive(Clone)]
 pub(super) enum Origin {
-    /// From a rate in the store, at a moment of the store's clock.
+    /// By a rate in the store, at this time on the clock of the store.
     Store(Moment),
     Lease(Arc<Hold>),
-    /// From what was borrowed.
+    /// From the borrowed stock.
     Stock(Tag),
-    /// From the share of this process.
+    /// From the share of this process, during an outage.
     Local,
 }
 
-/// A lease behind a permit that may be split.
+/// The lease of a permit that may be split.
 pub(super) struct Hold {
     left: AtomicU64,
     states: Vec<LeaseState>,
@@ -46,11 +46,11 @@ impl Hold {
         }
     }
 
-    /// A part is returned. A lease is one thing in the store, so it goes back with the last part.
+    /// Returns a part. A lease cannot be split, so it is released with the last part.
     fn give_back(&self, cost: u64) {
         let left = self.left.fetch_sub(cost, Ordering::AcqRel);
         if cost > 0 && left == cost {
-            // Dropped, it is released in the background.
+            // Dropping it releases it in the background.
             drop(self.take());
         }
     }
@@ -61,7 +61,7 @@ impl Hold {
     }
 }
 
-/// A permit that was forgotten is never returned; its lease runs out.
+/// A forgotten permit is never returned; its lease expires.
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(permit) = self.take() {

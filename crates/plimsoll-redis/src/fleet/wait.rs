@@ -1,4 +1,4 @@
-//! Waiting until the time that a refusal names, and asking again.
+//! Waits until the retry time of a refusal, and asks again.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::shared::Shared;
 
-/// Places for those who wait.
+/// A bounded number of waiters.
 pub(super) struct Waiting {
     places: Semaphore,
     bound: u64,
@@ -29,7 +29,7 @@ impl Waiting {
         })
     }
 
-    /// How many wait, and how many may.
+    /// The number of waiters, and the maximum.
     pub(super) fn count(&self) -> (u64, u64) {
         let bound = self.bound;
         let free = u64::try_from(self.places.available_permits()).unwrap_or(bound);
@@ -37,7 +37,7 @@ impl Waiting {
     }
 }
 
-/// Whether a limiter was closed, for those who wait.
+/// Notifies waiters when a limiter is closed.
 #[derive(Default)]
 pub(super) struct Closing {
     closed: AtomicBool,
@@ -56,14 +56,14 @@ impl Closing {
 }
 
 impl Shared {
-    /// Asks, and asks again when it is time, if the demand may wait and there is a place.
+    /// Decides a demand. After a refusal, waits and retries if the demand allows it and the number of waiters is below the bound.
     pub(super) async fn acquire(
         self: Arc<Self>,
         key: Arc<[u8]>,
         demand: Demand,
         closing: Arc<Closing>,
     ) -> Result<Permit<'static>, Denied> {
-        // UndoOnDrop needs tokio, and whoever waits may be a plain thread.
+        // `UndoOnDrop` needs tokio, and the caller may be a plain thread.
         let away = tokio::runtime::Handle::try_current().is_err();
         let inner = self.now();
         let Some(runtime) = inner.background().handle() else {
@@ -129,12 +129,12 @@ impl Shared {
         }
     }
 
-    /// Waits for a moment; `false` if the limiter was closed before.
+    /// Sleeps until a moment. Returns `false` if the limiter is closed before.
     async fn sleep(&self, until: Moment, closing: &Closing) -> bool {
         let mut closed = pin!(closing.bell.notified());
         let mut time = pin!(self.clock().sleep_until(until));
         poll_fn(|cx| {
-            // In this order: the bell does not ring again for one who listens late.
+            // Registers for the notification first, so that a close between the two checks is not missed.
             if closed.as_mut().poll(cx).is_ready() || closing.is_closed() {
                 return Poll::Ready(false);
             }

@@ -1,12 +1,12 @@
-//! Permits that come back even if their holder does not.
+//! Leases: permits that are returned even if their holder crashes.
 //!
-//! A lease is an id that nobody else has, kept in Redis with the moment at which it runs out. As long as the permit is
-//! held its lease is renewed, three times in its length, by one task for all leases of a limiter. A holder
-//! that crashes renews nothing. A lease that has run out cannot give anything back: its id is not there any more.
+//! A lease is a unique id, stored in Redis with the moment at which it expires. While the permit is held, its lease is renewed three
+//! times in its length, by one task for all leases of a limiter. A holder that crashes does not renew. An expired lease cannot be
+//! released, because its id is no longer stored.
 //!
-//! A lease that could not be renewed is lost when its length has passed here since it was last asked for: the server counts
-//! from later, so nobody else has it before. A lease that could not be returned is tried again until it would have
-//! run out by itself.
+//! A lease that is not renewed is lost when its length has passed on the clock of this process since the last renewal was sent. The
+//! server counts from a later moment, so no other process gets the slot before. A release that fails is retried until the lease has
+//! expired.
 
 mod release;
 mod renew;
@@ -34,7 +34,7 @@ pub(crate) struct Leases {
     failures: AtomicU64,
 }
 
-/// By key and by the member that stands for the lease in the set: its id and its cost.
+/// Held leases by key, and by the member of the key's sorted set: the id and the cost.
 #[derive(Default)]
 struct Held {
     keys: HashMap<Vec<u8>, HashMap<String, Holding>>,
@@ -44,11 +44,11 @@ struct Held {
 
 struct Holding {
     state: LeaseState,
-    /// When it is lost, by the clock of this process, unless it is renewed.
+    /// When it is lost if it is not renewed, on the clock of this process.
     ends: Moment,
 }
 
-/// A lease that is asked for, and later held.
+/// A lease that is requested, and then held.
 pub(crate) struct Lease {
     leases: Arc<Leases>,
     key: Vec<u8>,
@@ -57,11 +57,11 @@ pub(crate) struct Lease {
     asked: Moment,
     /// `None` until it is granted.
     state: Option<LeaseState>,
-    /// Where to give it back if it is dropped.
+    /// The runtime on which its drop releases it.
     runtime: Option<Handle>,
 }
 
-/// What nobody else begins an id with: two random numbers of 64 bits, drawn when the process first needs one.
+/// The prefix of all ids of this process: two random numbers of 64 bits.
 static PROCESS: LazyLock<String> = LazyLock::new(|| {
     let draw = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", draw(), draw())
@@ -81,16 +81,16 @@ impl Leases {
         })
     }
 
-    /// An id that no other lease has, of any process. It ends with the length of the lease in microseconds, by which
-    /// scripts find leases that were written by a clock that has stepped back since.
+    /// A unique id. It ends with the length of the lease in microseconds, from which scripts detect leases that were written before the
+    /// clock of the server stepped back.
     pub(crate) fn new_id(&self) -> String {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let micros = self.length.as_nanos().div_ceil(1000);
         format!("{}-{number}~{micros}", *PROCESS)
     }
 
-    /// A lease that is asked for. It is returned if it is dropped, so that an answer that comes too late
-    /// or that nobody waits for any more does not hold anything: giving back what was never granted does nothing.
+    /// Creates a lease before it is requested. Its drop releases it, so that a late reply does not leave a slot held. To release a lease
+    /// that was never granted has no effect.
     pub(crate) fn ask(self: &Arc<Self>, key: Vec<u8>, id: &str, cost: u64) -> Lease {
         Lease {
             leases: Arc::clone(self),
@@ -107,7 +107,7 @@ impl Leases {
         self.length
     }
 
-    /// How often a lease could not be renewed, or not be returned at first.
+    /// The number of failed renewals and failed first releases.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -116,8 +116,8 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renews a lease from now on, and knows when it is lost.
-    fn keep(self: &Arc<Self>, lease: &Lease, state: &LeaseState) {
+    /// Starts to renew a lease and to watch when it is lost.
+    fn track(self: &Arc<Self>, lease: &Lease, state: &LeaseState) {
         let mut held = self.held();
         let members = held.keys.entry(lease.key.clone()).or_default();
         let holding = Holding {
@@ -138,8 +138,8 @@ impl Leases {
         }
     }
 
-    /// Does not renew it any more; says when it ends by itself.
-    fn let_go(&self, lease: &Lease) -> Moment {
+    /// Stops to renew a lease. Returns when it expires.
+    fn untrack(&self, lease: &Lease) -> Moment {
         let mut held = self.held();
         let mut ends = lease.asked.plus(self.length);
         if let Some(members) = held.keys.get_mut(&lease.key) {
@@ -155,16 +155,16 @@ impl Leases {
 }
 
 impl Lease {
-    /// It was granted: it is renewed from now on.
+    /// Marks the lease as granted. It is renewed from now on.
     pub(crate) fn granted(mut self, fence: u64) -> Self {
         let ends = self.asked.plus(self.leases.length);
         let state = LeaseState::until(fence, self.leases.clock.clone(), ends);
-        self.leases.keep(&self, &state);
+        self.leases.track(&self, &state);
         self.state = Some(state);
         self
     }
 
-    /// It was granted for less than was asked, which is part of what it is known by.
+    /// Marks the lease as granted with a smaller cost. The cost is part of its name in the store.
     pub(crate) fn granted_for(mut self, cost: u64, fence: u64) -> Self {
         if let Some((id, _)) = self.member.rsplit_once(':') {
             self.member = format!("{id}:{cost}");
@@ -173,27 +173,27 @@ impl Lease {
         self.granted(fence)
     }
 
-    /// Whether it still holds; `None` if it was never granted.
+    /// The state of the lease; `None` if it was never granted.
     pub(crate) fn state(&self) -> Option<&LeaseState> {
         self.state.as_ref()
     }
 
-    /// It was refused, or is to run out by itself.
+    /// Drops the lease without releasing it: it was refused, or is left to expire.
     pub(crate) fn abandon(mut self) {
-        self.leases.let_go(&self);
+        self.leases.untrack(&self);
         self.runtime = None;
     }
 
-    /// Gives it back, and says whether it was still there.
+    /// Releases the lease. Returns whether it was still stored.
     pub(crate) async fn release(mut self) -> Result<bool, StoreError> {
         self.runtime = None;
         let returned = self.returned();
         Arc::clone(&self.leases).release(returned).await
     }
 
-    /// What is to be returned; this one holds nothing any more.
+    /// Converts the lease to a pending release.
     fn returned(&mut self) -> Return {
-        let until = self.leases.let_go(self);
+        let until = self.leases.untrack(self);
         Return {
             key: std::mem::take(&mut self.key),
             member: std::mem::take(&mut self.member),
@@ -208,13 +208,13 @@ impl Drop for Lease {
         if let Some(runtime) = self.runtime.take() {
             let returned = self.returned();
             let leases = Arc::clone(&self.leases);
-            // An error is counted where it happens, and tried again.
+            // An error was counted and is retried.
             runtime.spawn(async move { leases.release(returned).await.is_ok() });
         }
     }
 }
 
-/// Without keys: they may be secrets.
+/// Hides the keys, which may be secrets.
 impl fmt::Debug for Leases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leases")
@@ -223,7 +223,7 @@ impl fmt::Debug for Leases {
     }
 }
 
-/// Without its key, which may be a secret.
+/// Hides the key, which may be a secret.
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")

@@ -1,4 +1,4 @@
-//! Returning leases, also those that could not be returned at first.
+//! Releases leases, and retries failed releases.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,35 +15,35 @@ use crate::answer::Answer;
 use crate::script::RELEASE;
 use crate::{StoreError, StoreErrorKind};
 
-/// A lease that is to be returned.
+/// A lease that has to be released.
 pub(super) struct Return {
     pub(super) key: Vec<u8>,
     pub(super) member: String,
     pub(super) cost: u64,
-    /// When it ends by itself, by the clock of this process.
+    /// When it expires, on the clock of this process.
     pub(super) until: Moment,
 }
 
-/// What could not be returned so far.
+/// The releases that are pending.
 #[derive(Default)]
 pub(super) struct Returns {
     waiting: Vec<Return>,
     retrying: bool,
-    /// What is to be given back next, of keys for which a round trip is under way.
+    /// Queued releases of keys with a round trip in flight.
     collected: HashMap<Vec<u8>, Vec<Collected>>,
 }
 
-/// A lease, and where to say whether it was still there.
+/// A release, and the channel for its result: whether the lease was still stored.
 type Collected = (Return, oneshot::Sender<Result<bool, StoreError>>);
 
-/// How long nothing is tried again, about.
+/// The mean pause between two retries.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// As many are returned by one script.
+/// Maximum number of releases in one script.
 const BATCH: usize = 256;
 
 impl Leases {
-    /// How many wait to be returned.
+    /// The number of releases that wait for a retry.
     pub(crate) fn unreturned(&self) -> usize {
         self.returns().waiting.len()
     }
@@ -52,8 +52,8 @@ impl Leases {
         self.returns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives one back; if the store cannot be changed now, also later. Those of one key that come while a round trip for it
-    /// is under way are given back together by the next one.
+    /// Releases a lease, and retries later if the store does not answer. Releases of one key that are requested during a round trip for
+    /// it are sent together with the next one.
     pub(super) async fn release(self: Arc<Self>, lease: Return) -> Result<bool, StoreError> {
         let stopped = |_| Err(StoreError::new(StoreErrorKind::Unreachable));
         self.collect(lease).await.unwrap_or_else(stopped)
@@ -76,7 +76,7 @@ impl Leases {
         answer
     }
 
-    /// Says of each whether it was still there.
+    /// Sends releases of one key. Returns for each whether the lease was still stored.
     async fn give_back(
         &self,
         key: &[u8],
@@ -100,7 +100,7 @@ impl Leases {
         }
     }
 
-    /// All that still makes a difference, by key. `None` if there is nothing: then somebody else must start again.
+    /// The releases whose leases have not expired, by key. `None` if there are none: then the retry task ends.
     fn due(&self) -> Option<HashMap<Vec<u8>, Vec<Return>>> {
         let now = self.clock.precise_now();
         let mut returns = self.returns();
@@ -115,13 +115,13 @@ impl Leases {
         })
     }
 
-    /// What of one key could still not be returned.
+    /// Retries the releases of one key. Returns those that failed again.
     async fn give_back_all(self: Arc<Self>, key: Vec<u8>, mut leases: Vec<Return>) -> Vec<Return> {
         while !leases.is_empty() {
             let batch = &leases[leases.len().saturating_sub(BATCH)..];
             match self.give_back(&key, batch.iter()).await {
                 Err(error) if is_passing(&error) => break,
-                // What cannot ever be returned runs out.
+                // A permanent error: the leases are left to expire.
                 _ => leases.truncate(leases.len().saturating_sub(BATCH)),
             }
         }
@@ -129,11 +129,11 @@ impl Leases {
     }
 }
 
-/// The task that gives back leases of one key.
+/// The task that releases the leases of one key.
 struct Returning {
     leases: Arc<Leases>,
     key: Vec<u8>,
-    /// Whether nothing is left to do, so that another may have begun.
+    /// Whether the task has ended, so that another one may have started.
     ended: bool,
 }
 
@@ -155,13 +155,13 @@ impl Returning {
                 }
             };
             for (reply, answer) in replies.into_iter().zip(answers) {
-                // Mostly nobody waits for it.
+                // The caller has often gone.
                 let _ = reply.send(answer);
             }
         }
     }
 
-    /// What has come meanwhile, as much as one script gives back.
+    /// The queued releases, as many as one script sends.
     fn next(&mut self) -> Option<Vec<Collected>> {
         let mut returns = self.leases.returns();
         let collected = returns.collected.get_mut(&self.key)?;
@@ -176,7 +176,7 @@ impl Returning {
     }
 }
 
-/// If it was stopped with its runtime, what it has not begun with is tried again by whoever tries again next.
+/// If the task is dropped with its runtime, its queue is passed to the next retry task.
 impl Drop for Returning {
     fn drop(&mut self) {
         if !self.ended {
@@ -188,7 +188,7 @@ impl Drop for Returning {
     }
 }
 
-/// Whether another attempt may do better.
+/// Whether the error is transient, so that a retry may succeed.
 fn is_passing(error: &StoreError) -> bool {
     use StoreErrorKind as Kind;
 
@@ -198,7 +198,7 @@ fn is_passing(error: &StoreError) -> bool {
     )
 }
 
-/// The task that tries again. If it ends with its runtime, it leaves room for another.
+/// The retry task. If it is dropped with its runtime, another one may start.
 struct Retrying(Arc<Leases>);
 
 impl Retrying {
@@ -226,7 +226,7 @@ impl Drop for Retrying {
     }
 }
 
-/// Between a half and one and a half of it, so that the processes of a fleet do not all come together.
+/// A random pause of 50% to 150% of [`PAUSE`], so that the processes of a fleet do not retry at the same moment.
 fn pause() -> Duration {
     let draw = RandomState::new().hash_one(PAUSE) % 1000;
     PAUSE / 2 + PAUSE * u32::try_from(draw).unwrap_or(0) / 1000

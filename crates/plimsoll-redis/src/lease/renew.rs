@@ -1,4 +1,4 @@
-//! Renewing what is held, and knowing what is lost.
+//! Renews held leases and detects lost ones.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::rule::number;
 use crate::script::RENEW;
 
-/// How soon a renewal that failed is tried again, at the least.
+/// Minimum pause before a failed renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
 
 impl Leases {
@@ -26,7 +26,7 @@ impl Leases {
                 running.1 = None;
                 return;
             };
-            // Together, so that they travel together.
+            // Concurrent calls share the connection's pipeline.
             let renewed: Vec<_> = batches
                 .into_iter()
                 .map(|(key, members)| tokio::spawn(Arc::clone(&self).renew_key(key, members)))
@@ -37,13 +37,13 @@ impl Leases {
             }
             pause = self.length / 3;
             if failed {
-                // There is time for some more attempts before anything is lost.
+                // Leaves time for several retries before a lease is lost.
                 pause = pause.min((self.length / 20).max(RETRY));
             }
         }
     }
 
-    /// What is held, by key; `None` if nothing is, and then somebody else must start renewing again.
+    /// The held leases by key. `None` if there are none: then the task ends.
     fn batches(&self) -> Option<Vec<(Vec<u8>, Vec<String>)>> {
         let mut held = self.held();
         held.renewing = !held.keys.is_empty();
@@ -56,7 +56,7 @@ impl Leases {
         })
     }
 
-    /// Says whether the store answered.
+    /// Renews the leases of one key. Returns whether the store answered.
     async fn renew_key(self: Arc<Self>, key: Vec<u8>, members: Vec<String>) -> bool {
         let asked = self.clock.precise_now();
         let Ok(gone) = self.try_renew(&key, &members).await else {
@@ -78,14 +78,14 @@ impl Leases {
                 held.keys.remove(&key);
             }
         }
-        // Whoever is woken must not find it locked.
+        // Unlocks before waiters are woken.
         drop(held);
         self.store.health().lost(lost.len());
         lost.iter().for_each(|holding| holding.state.lose());
         true
     }
 
-    /// Which of them are gone.
+    /// Returns for each lease whether the store has lost it.
     async fn try_renew(&self, key: &[u8], members: &[String]) -> Result<Vec<bool>, StoreError> {
         let length = number(self.length.as_nanos());
         let mut arguments = vec![String::new(), self.store.now(), length];
@@ -96,7 +96,7 @@ impl Leases {
         gone.collect()
     }
 
-    /// Says of leases that could not be renewed in time that they are lost, until none is held.
+    /// Marks leases as lost that were not renewed in time, until none is held.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut running = Running(&self, Some(|held| &mut held.watching));
         loop {
@@ -111,8 +111,8 @@ impl Leases {
         }
     }
 
-    /// What has run out by the clock of this process, and when the next one does; `None` if nothing is held any more, and
-    /// then somebody else must start watching again.
+    /// The leases that have expired on the clock of this process, and when the next one does. `None` if no lease is held: then the
+    /// task ends.
     fn run_out(&self) -> (Vec<LeaseState>, Option<Moment>) {
         let now = self.clock.precise_now();
         let mut held = self.held();
@@ -134,7 +134,7 @@ impl Leases {
     }
 }
 
-/// Lets somebody else begin if the task ends otherwise than by itself: with its runtime.
+/// Clears the flag of a task that is dropped with its runtime, so that another one may start.
 struct Running<'a>(&'a Leases, Option<fn(&mut Held) -> &mut bool>);
 
 impl Drop for Running<'_> {

@@ -7,30 +7,30 @@ use super::permits::StorePermits;
 use super::subjects::Subjects;
 use crate::StoreErrorKind;
 
-/// What one ask of a decision was answered.
+/// The answer to one ask of a decision.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreAnswer {
-    /// The limit, its window, and what is left of it: after what was taken, if the decision is admitted.
+    /// The limit, its window and what remains; if the decision is admitted, after what it took.
     pub standing: Standing,
-    /// Why it refuses, and until when; `None` if it grants.
+    /// The refusal, with its reason and retry time; `None` if the limit grants.
     pub denied: Option<Denied>,
-    /// Whether it is evaluated only, so that its refusal does not refuse the decision.
+    /// Whether the ask is in shadow mode, so that its refusal does not refuse the decision.
     pub shadow: bool,
-    /// The [fencing number](plimsoll::LeaseState::fence) of its lease, if it is held by one.
+    /// The [fencing token](plimsoll::LeaseState::fence) of its lease, if it has one.
     pub fence: Option<u64>,
-    /// What kept the store from deciding, or from undoing what it had taken before another ask was refused.
+    /// Why the store did not decide, or did not undo a grant after another ask was refused.
     pub cause: Option<StoreErrorKind>,
 }
 
 impl StoreAnswer {
-    /// Whether it grants: what it was asked for, if it is not what refuses the decision.
+    /// Whether the limit grants this ask.
     #[must_use]
     pub fn grants(&self) -> bool {
         self.denied.is_none()
     }
 
-    /// The same, refused.
+    /// The same answer with a refusal.
     pub(crate) fn refused(mut self, denied: Denied) -> Self {
         self.denied = Some(denied);
         self
@@ -41,7 +41,7 @@ impl StoreAnswer {
     }
 }
 
-/// The answers of one decision, in the order of its asks.
+/// The answers of a decision, in the order of its asks.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StoreAnswers {
     each: Vec<StoreAnswer>,
@@ -53,21 +53,20 @@ impl StoreAnswers {
         places.iter().map(|&place| each[place].answer()).collect()
     }
 
-    /// Whether none refuses that is enforced.
+    /// Whether no enforced ask refuses.
     #[must_use]
     pub fn are_granted(&self) -> bool {
         !self.each.iter().any(StoreAnswer::refuses)
     }
 
-    /// The position of the ask that refuses longest, the first if there are several; `None` if none refuses. It names the
-    /// refusal of the decision.
+    /// The index of the binding ask: the refused one with the longest retry time, the first of several. `None` if none refuses.
     #[must_use]
     pub fn binding(&self) -> Option<usize> {
         let refusing = self.each.iter().enumerate();
         let refusing = refusing.filter(|(_, answer)| answer.refuses());
         let wait = |answer: &StoreAnswer| {
             let denied = answer.denied.as_ref();
-            // Longer than any is a time that nobody knows.
+            // An unknown retry time counts as longer than any known one.
             denied
                 .and_then(Denied::retry_after)
                 .unwrap_or(Duration::MAX)
@@ -78,8 +77,8 @@ impl StoreAnswers {
             .map(|(index, _)| index)
     }
 
-    /// The refusal of the decision: that of the [binding](Self::binding) ask. Its time to retry is the least after which all
-    /// would grant if nobody else came.
+    /// The refusal of the decision: that of the [binding](Self::binding) ask. After its retry time all asks would be granted if there were
+    /// no other demands.
     #[must_use]
     pub fn denied(&self) -> Option<&Denied> {
         self.each[self.binding()?].denied.as_ref()
@@ -102,7 +101,7 @@ impl Deref for StoreAnswers {
     }
 }
 
-/// What a decision about many subjects came to. Made by [`Store::decide_all`](crate::Store::decide_all).
+/// A decision about several limits. Returned by [`Store::decide_all`](crate::Store::decide_all).
 #[derive(Debug)]
 #[must_use = "permits that are dropped are returned"]
 pub struct StoreDecision<P = StorePermits> {
@@ -128,26 +127,26 @@ impl<P> StoreDecision<P> {
         }
     }
 
-    /// Whether all were taken from. If not, none was.
+    /// Whether the decision was admitted and all asks were taken. Otherwise none was.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.permits.is_some()
     }
 
-    /// What each ask was answered, in their order.
+    /// The answer to each ask, in the order of the asks.
     #[must_use]
     pub fn answers(&self) -> &StoreAnswers {
         &self.answers
     }
 
-    /// Whether it is refused, but something had been taken before that was known, and was undone: in a cluster, where not
-    /// all keys can be used by one script, and where several stores are asked.
+    /// Whether the decision was refused after some asks had been taken, which were then undone. This happens if the decision needs several
+    /// scripts: in a cluster, or with several stores.
     #[must_use]
     pub fn is_compensated(&self) -> bool {
         self.compensated
     }
 
-    /// The permits, or the refusal as an error.
+    /// Converts to a `Result`, with the refusal as the error.
     ///
     /// # Errors
     ///

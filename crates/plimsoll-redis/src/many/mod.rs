@@ -1,7 +1,7 @@
-//! One decision about many subjects: all or none.
+//! One decision about several limits and keys: all or none.
 
 mod answers;
-mod groups;
+mod group_batches;
 mod permits;
 mod subject;
 mod subjects;
@@ -16,7 +16,7 @@ pub use permits::StorePermits;
 pub(crate) use subject::Subject;
 pub(crate) use subjects::{Outcome, Subjects};
 
-/// What a decision asks of one limiter for one key. See [`Store::decide_all`].
+/// One ask of a decision: a limiter, a key and a cost. See [`Store::decide_all`].
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct StoreAsk<'a> {
@@ -27,7 +27,7 @@ pub struct StoreAsk<'a> {
 }
 
 impl<'a> StoreAsk<'a> {
-    /// Asks for `cost`. Cost 0 asks for the state: it is granted when anything is available, and takes nothing.
+    /// Asks for `cost`. A cost of 0 takes nothing, and is granted if anything is available.
     pub fn new(limiter: &'a RedisLimiter, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> Self {
         Self {
             limiter,
@@ -37,8 +37,8 @@ impl<'a> StoreAsk<'a> {
         }
     }
 
-    /// Never refuses the decision. It is evaluated and answered as the others are, and charged as if it were enforced: if the
-    /// decision is admitted and it would have granted.
+    /// Puts the ask into shadow mode: it is evaluated and answered, but does not refuse the decision. It is charged if the decision is
+    /// admitted and the limit grants.
     pub const fn shadow(mut self) -> Self {
         self.shadow = true;
         self
@@ -46,8 +46,7 @@ impl<'a> StoreAsk<'a> {
 }
 
 impl Store {
-    /// Takes for all of `asks`, or for none: of different limiters, for different keys, at different costs, in one script
-    /// and so in one round trip.
+    /// Takes all of `asks` or none: from different limiters, for different keys and costs, with one script in one round trip.
     ///
     /// ```no_run
     /// use plimsoll::{Concurrency, Quota, SlidingLog, TokenBucket};
@@ -68,31 +67,30 @@ impl Store {
     ///     println!("{:?} of {} left", answer.standing.remaining, answer.standing.limit);
     /// }
     /// match decision.into_result() {
-    ///     Ok(permits) => drop(permits), // the job is returned
+    ///     Ok(permits) => drop(permits), // releases the job
     ///     Err(denied) => println!("{denied}"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// Every ask is answered, also when another one refuses. A refused decision charges nothing; of limits that count
-    /// refusals, the first that refuses counts its own. If a limiter is asked about one key several times the costs add up,
-    /// and it is enforced unless all of these asks are shadows. An enforced ask for more than its limit can ever grant is refused
-    /// without a round trip; then nothing is said about what remains of the others.
+    /// Every ask is answered, even if another one refuses. A refused decision charges nothing, except that the first limit that refuses
+    /// counts the refusal if its rule counts refusals. If several asks have the same limiter and key, their costs are added, and they
+    /// are enforced unless all of them are in shadow mode. If an enforced ask exceeds what its limit can ever grant, the decision is
+    /// refused without a round trip, and the other answers do not report what remains.
     ///
     /// # In a cluster
     ///
-    /// A script must not use keys of several hash slots, and the keys of one subject are in one slot. So there is one script
-    /// for each slot, sent one after the other in the order of the asks. If a later one refuses, what was taken by those
-    /// before it is undone, as [`StorePermits::undo`] does, and the answer says so
-    /// ([`is_compensated`](StoreDecision::is_compensated)). In between others may be refused because of it. More than 128
-    /// subjects of one slot are several scripts, too.
+    /// A script may only use keys of one hash slot, so a decision sends one script for each slot, one after the other in the order of the
+    /// asks. If a later script refuses, the grants of the earlier ones are undone, as by [`StorePermits::undo`], and
+    /// [`is_compensated`](StoreDecision::is_compensated) returns `true`. Meanwhile other decisions may be refused because of them. More
+    /// than 128 asks in one slot also need several scripts.
     ///
     /// # Errors
     ///
-    /// If the store cannot decide. Then nothing is charged, but after [`TimedOut`](StoreErrorKind::TimedOut) or
-    /// [`Unreachable`](StoreErrorKind::Unreachable) rates may have been; leases are returned. A limiter of another store
-    /// is [`Unsupported`](StoreErrorKind::Unsupported). A caller that drops the future is not charged.
+    /// If the store does not decide. Nothing is charged then, except that rates may have been charged after
+    /// [`TimedOut`](StoreErrorKind::TimedOut) or [`Unreachable`](StoreErrorKind::Unreachable); leases are released. A limiter of
+    /// another store is [`Unsupported`](StoreErrorKind::Unsupported). If the caller drops the future, grants are undone.
     pub async fn decide_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreDecision, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
         if let Some(refused) = too_large(&subjects, &places) {
@@ -108,29 +106,29 @@ impl Store {
         };
         let undo = |answer: Result<StoreDecision, StoreError>| async {
             if let Ok(Ok(permits)) = answer.map(StoreDecision::into_result) {
-                // Nobody is left to tell.
+                // No caller is left to report an error to.
                 let _ = permits.undo().await;
             }
         };
         UndoOnDrop::new(question, undo).await
     }
 
-    /// What [`decide_all`](Self::decide_all) would answer. Takes nothing, and leaves no keys behind.
+    /// Returns what [`decide_all`](Self::decide_all) would answer. Takes nothing and writes no keys.
     ///
     /// # Errors
     ///
-    /// If the store cannot tell.
+    /// If the store does not answer.
     pub async fn peek_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreAnswers, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
         subjects.peek(|_, _| None).await?;
         Ok(StoreAnswers::of(&subjects, &places))
     }
 
-    /// Takes for all of `asks` after the fact. Nobody is refused: see [`RedisLimiter::charge`].
+    /// Charges all of `asks` for work that is done. A charge is never refused: see [`RedisLimiter::charge`].
     ///
     /// # Errors
     ///
-    /// If the store cannot be changed; in a cluster, some of it may have been.
+    /// If the store does not answer. In a cluster, some asks may have been charged.
     pub async fn charge_all(&self, asks: &[StoreAsk<'_>]) -> Result<(), StoreError> {
         let charged = |ask: &&StoreAsk<'_>| ask.cost > 0 && !ask.limiter.holds_leases();
         let asks: Vec<_> = asks.iter().filter(charged).copied().collect();
@@ -149,7 +147,7 @@ impl Store {
     }
 }
 
-/// The answers where one that is enforced is asked for more than it can ever grant: then the store is not asked.
+/// The answers if an enforced ask exceeds what its limit can ever grant: then the store is not called.
 pub(crate) fn too_large(subjects: &Subjects, places: &[usize]) -> Option<StoreAnswers> {
     let each = subjects.each();
     let refuses = |place: usize| !each[place].is_shadow() && each[place].is_too_large();

@@ -8,8 +8,8 @@ use crate::StoreError;
 use crate::event_reports::ReturnEvent;
 use crate::lease::Lease;
 
-/// What a decision about many subjects took. What is held by [leases](crate::RedisRule::lease) is returned when it is
-/// dropped; rates refill by themselves.
+/// The permits of a decision about several limits. Dropping them releases their [leases](crate::RedisRule::lease); rates have none, they
+/// refill with time.
 #[must_use = "permits are returned when they are dropped"]
 pub struct StorePermits {
     taken: Subjects,
@@ -22,14 +22,14 @@ impl StorePermits {
         }
     }
 
-    /// Whether one of the leases ran out because it could not be renewed in time. See
+    /// Whether one of the leases expired because it could not be renewed in time. See
     /// [`RedisPermit::is_lost`](crate::RedisPermit::is_lost).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.states().any(LeaseState::is_lost)
     }
 
-    /// Resolves when one of the leases is lost; never, if there is none.
+    /// A future that resolves when one of the leases is lost; never, if there is none.
     pub fn lost(&self) -> Lost {
         Lost::of(self.states().cloned())
     }
@@ -39,26 +39,26 @@ impl StorePermits {
         leases.filter_map(Lease::state)
     }
 
-    /// As if nothing had been taken, also of rates, and waits until the store knows: for work that turned out not to be
-    /// needed. Takes one round trip; in a cluster one for each hash slot.
+    /// Undoes the decision, also for rates, and waits for the store: for work that was not done. Takes one round trip; in a cluster one
+    /// for each hash slot.
     ///
-    /// What has been replenished since is not returned again, nor is what counts no more; the time of a
-    /// [gap](plimsoll::SlidingLog::min_gap) that was begun counts on if others came later.
+    /// Permits that have been refilled since, or that no longer count, are not returned again. A
+    /// [gap](plimsoll::SlidingLog::min_gap) that the grant began stays in effect if there were later grants.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. Then rates stay charged, and leases are returned in the background.
+    /// If the store does not answer. Then rates stay charged, and leases are released in the background.
     pub async fn undo(mut self) -> Result<(), StoreError> {
         self.taken.undo_all().await
     }
 
-    /// Returns what is held by leases, and waits until the store knows. Dropping it does the same in the background.
+    /// Releases the leases and waits for the store. Dropping the permits does the same in the background.
     ///
-    /// Says whether all of it was still held.
+    /// Returns `false` if a lease had expired already.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. It is tried again in the background until the leases have run out.
+    /// If the store does not answer. The release is retried in the background until the leases expire.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in self.leases() {
@@ -67,9 +67,9 @@ impl StorePermits {
         Ok(held)
     }
 
-    /// Never returns it. What is held by leases comes back when they run out.
+    /// Drops the permits without releasing them. Leases then expire after their length.
     pub fn forget(mut self) {
-        // It is never returned, so no event reports its return.
+        // The permits are never returned, so no event reports it.
         let events = self.taken.each_mut().filter_map(Subject::take_return_event);
         events.for_each(ReturnEvent::forget);
         self.leases().into_iter().for_each(Lease::abandon);
@@ -81,7 +81,7 @@ impl StorePermits {
     }
 }
 
-/// Without keys: they may be secrets.
+/// Hides the keys, which may be secrets.
 impl fmt::Debug for StorePermits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.taken.each().iter().map(|it| it.limiter().name());

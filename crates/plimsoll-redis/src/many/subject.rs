@@ -12,40 +12,40 @@ use crate::rule::{Kind, amount, moment};
 use crate::terms::Terms;
 use crate::{RedisLimiter, RedisPermit, StoreError, StoreErrorKind};
 
-/// One limit at one key, and what a decision asks of it.
+/// One limit and key of a decision, with the cost and the answer.
 pub(crate) struct Subject {
     limiter: RedisLimiter,
     terms: Arc<Terms>,
     key: Vec<u8>,
-    /// All that is asked of it. It may be more than can be asked for.
+    /// The total cost. It may exceed the limit.
     cost: u64,
     shadow: bool,
-    /// The most that may be borrowed with it.
+    /// The maximum to borrow with the decision.
     most: Option<u64>,
-    /// The id of its lease, if it has leases.
+    /// The id of its lease, if the limit has leases.
     id: String,
     lease: Option<Lease>,
-    /// What the store said last.
+    /// The last answer of the store.
     answer: Option<Decided>,
-    /// Why it did not say anything.
+    /// Why the store did not answer.
     failed: Option<StoreErrorKind>,
     taken: Option<Taken>,
-    /// Who tells of the decision, if anybody listens.
+    /// Emits the event of the decision, if there are subscribers.
     reporter: Option<Reporter>,
-    /// Tells of the return of its lease.
+    /// Emits the event of the lease's return when it is dropped.
     return_event: Option<ReturnEvent>,
 }
 
-/// What was taken.
+/// A grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    /// The cost, and what was borrowed with it.
+    /// The cost, and the batch that was borrowed with it.
     pub(crate) amount: u64,
-    /// When, by the clock of the store.
+    /// The time of the grant, on the clock of the store.
     pub(crate) at: Moment,
 }
 
-/// What a script does with subjects.
+/// The operation of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Take,
@@ -84,14 +84,14 @@ impl Subject {
         }
     }
 
-    /// Whoever listens hears of the decision.
+    /// Sets the reporter for the event of the decision.
     pub(crate) fn reported_by(mut self, reporter: Option<Reporter>) -> Self {
         self.reporter = reporter;
         self
     }
 
-    /// Tells of a decision that was admitted or not. Of one that was, those who were not taken from say nothing.
-    pub(super) fn tell(&mut self, admitted: bool) {
+    /// Emits the event of the decision: of an admitted one only if this subject was taken, of a refused one only if it refused.
+    pub(super) fn report(&mut self, admitted: bool) {
         let Some(reporter) = self.reporter.take() else {
             return;
         };
@@ -106,18 +106,18 @@ impl Subject {
         }
     }
 
-    /// What tells of the return of its lease, for whoever holds that from now on.
+    /// Moves the return event to the new holder of the lease.
     pub(crate) fn take_return_event(&mut self) -> Option<ReturnEvent> {
         self.return_event.take()
     }
 
-    /// It is asked for twice: the costs add up. It is a shadow only if it always is.
+    /// Adds another ask for this subject. It is in shadow mode only if all of its asks are.
     pub(super) fn add(&mut self, cost: u64, shadow: bool) {
         self.cost = self.cost.saturating_add(cost);
         self.shadow &= shadow;
     }
 
-    /// Also takes up to `most` if that leaves as much for others; not of a shadow.
+    /// Borrows up to `most` with the decision if as much remains for others. Has no effect in shadow mode.
     pub(crate) fn borrow(&mut self, most: u64) {
         self.most = Some(most).filter(|_| !self.shadow);
     }
@@ -134,12 +134,12 @@ impl Subject {
         self.limiter.kind()
     }
 
-    pub(super) fn is_everyday(&self) -> bool {
-        self.terms.everyday
+    pub(super) fn is_quick(&self) -> bool {
+        self.terms.quick
     }
 
-    /// Whether it is enforced, without borrowing and without a lease, and takes something. Alone, it is decided as
-    /// [`RedisLimiter::decide`] does: demands on one limiter share scripts that cost less than those for several.
+    /// Whether the subject is enforced, has a cost, does not borrow and has no lease. If it is the only one, it is decided as by
+    /// [`RedisLimiter::decide`], whose scripts for one limiter cost less than those for several.
     pub(super) fn is_plain(&self) -> bool {
         !self.shadow && self.most.is_none() && !self.limiter.holds_leases() && self.cost > 0
     }
@@ -159,7 +159,7 @@ impl Subject {
         self.shadow
     }
 
-    /// Whether more is asked for than it could ever grant.
+    /// Whether the cost exceeds what the limit can ever grant.
     pub(super) fn is_too_large(&self) -> bool {
         self.cost > self.limit()
     }
@@ -172,7 +172,7 @@ impl Subject {
         self.terms.rule.limit()
     }
 
-    /// Adds its arguments for the script.
+    /// Appends its script arguments.
     pub(super) fn write(&mut self, verb: Verb, arguments: &mut Vec<String>) {
         if let (Verb::Take, Some(leases), 1..) = (verb, &self.terms.leases, self.cost) {
             self.id = leases.new_id();
@@ -195,7 +195,7 @@ impl Subject {
         }
     }
 
-    /// Reads its part of the answer; `took` says whether the script took from those that grant.
+    /// Reads its part of the reply. `took` is whether the script took from the limits that grant.
     pub(super) fn read(
         &mut self,
         verb: Verb,
@@ -211,7 +211,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Notes what the store has decided; `borrowed` is what was taken if more may have been than was asked for.
+    /// Records the decision of the store. `borrowed` is the amount taken, if it may exceed the cost.
     pub(super) fn decided(
         &mut self,
         verb: Verb,
@@ -226,14 +226,14 @@ impl Subject {
             let granted = |lease: Lease| lease.granted(fence(*at));
             self.lease = self.lease.take().map(granted);
         } else {
-            // It was refused, or the script has given it back.
+            // Refused, or taken and undone by the script.
             self.taken = None;
             self.lease.take().into_iter().for_each(Lease::abandon);
         }
         self.answer = Some(decided);
     }
 
-    /// The store has not answered. A lease is returned in the background.
+    /// Records that the store did not answer. A lease is released in the background.
     pub(super) fn failed(&mut self, kind: StoreErrorKind) {
         (self.failed, self.taken, self.lease) = (Some(kind), None, None);
     }
@@ -250,7 +250,7 @@ impl Subject {
         self.taken
     }
 
-    /// Its permit, if it was taken from.
+    /// The permit, if it was granted.
     pub(crate) fn into_permit(mut self) -> Option<RedisPermit> {
         let taken = self.taken?;
         let standing = self.granted_standing().unwrap_or_default();
@@ -259,7 +259,7 @@ impl Subject {
         Some(permit.return_events(self.take_return_event()))
     }
 
-    /// What the store said is left, if it granted.
+    /// The standing after the grant, if it was granted.
     pub(crate) fn granted_standing(&self) -> Option<Standing> {
         match &self.answer {
             Some(Decided::Granted(standing, _)) => Some(*standing),

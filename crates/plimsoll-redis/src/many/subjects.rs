@@ -1,31 +1,31 @@
-//! One script for all subjects of a slot, and several scripts as one decision.
+//! The subjects of a decision: one script for each hash slot, combined to one decision.
 
 use super::subject::{Subject, Verb};
 use crate::answer::{Answer, Decided};
+use crate::batcher::MAX_SUBJECTS;
 use crate::group::Group;
-use crate::lanes::LARGEST;
 use crate::script::Script;
 use crate::{RedisLimiter, StoreError};
 
-/// What one decision is about: each subject once.
+/// The distinct subjects of a decision.
 pub(crate) struct Subjects {
     all: Vec<Subject>,
-    /// Those that one script decides about: of one store and one hash slot.
+    /// The subjects of each script: those of one store and one hash slot.
     parts: Vec<Vec<usize>>,
 }
 
-/// What a decision came to.
+/// The outcome of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Admitted,
     Refused {
-        /// Whether something was taken, and undone because a later part refused.
+        /// Whether earlier parts had been taken and were undone.
         compensated: bool,
     },
 }
 
 impl Subjects {
-    /// The subjects of a list, and the subject of each of its entries. The costs of an entry that is there twice add up.
+    /// The distinct subjects of a list, and the index of the subject of each entry. Costs of equal subjects are added.
     pub(crate) fn new<'a>(
         asks: impl IntoIterator<Item = (&'a RedisLimiter, &'a [u8], u64, bool)>,
     ) -> (Self, Vec<usize>) {
@@ -47,7 +47,7 @@ impl Subjects {
         (Self::of(all), places)
     }
 
-    /// Subjects that are all different.
+    /// Subjects that are known to be distinct.
     pub(crate) fn of(all: Vec<Subject>) -> Self {
         let mut parts = Vec::<Vec<usize>>::new();
         for (index, subject) in all.iter().enumerate() {
@@ -56,14 +56,14 @@ impl Subjects {
             let together = |part: &&mut Vec<usize>| {
                 let first = &all[part[0]];
                 let near = first.limiter().store().is(store) && slot(first) == slot(subject);
-                near && part.len() < LARGEST
+                near && part.len() < MAX_SUBJECTS
             };
             match parts.iter_mut().find(together) {
                 Some(part) => part.push(index),
                 None => parts.push(vec![index]),
             }
         }
-        // What cannot refuse comes last: it is taken only if all others grant.
+        // Parts that cannot refuse come last: they are taken only if all others grant.
         parts.sort_by_key(|part| part.iter().all(|&index| all[index].is_shadow()));
         Self { all, parts }
     }
@@ -76,7 +76,7 @@ impl Subjects {
         self.all
     }
 
-    /// Those that were taken from.
+    /// The subjects that were taken.
     pub(super) fn taken(self) -> Self {
         Self::of(self.all.into_iter().filter(Subject::is_taken).collect())
     }
@@ -85,11 +85,10 @@ impl Subjects {
         self.all.iter_mut()
     }
 
-    /// Takes from all that grant if none refuses; part after part. `undecided` says what becomes of subjects about which the
-    /// store could not decide: all go ahead, one is refused, or nobody knows.
+    /// Takes part after part, if no part refuses. `undecided` decides for subjects for which the store did not: granted, refused, or an
+    /// error.
     ///
-    /// Of a refused decision every subject has an answer: what was taken is returned, and the
-    /// subjects that were not taken from are only looked at.
+    /// If the decision is refused, every subject still has an answer: earlier parts are undone, and later parts are only read.
     pub(crate) async fn decide(
         &mut self,
         mut undecided: impl FnMut(&[usize], &StoreError) -> Option<bool>,
@@ -107,17 +106,17 @@ impl Subjects {
             let compensated = self.undo(0..part).await;
             refused?;
             for later in part + 1..self.parts.len() {
-                // An answer that does not come is said to be missing.
+                // A missing answer is recorded in its subjects.
                 let _ = self.send(Verb::Peek, later).await;
             }
-            self.each_mut().for_each(|subject| subject.tell(false));
+            self.each_mut().for_each(|subject| subject.report(false));
             return Ok(Outcome::Refused { compensated });
         }
-        self.each_mut().for_each(|subject| subject.tell(true));
+        self.each_mut().for_each(|subject| subject.report(true));
         Ok(Outcome::Admitted)
     }
 
-    /// What `decide` would answer.
+    /// Returns what `decide` would decide.
     pub(crate) async fn peek(
         &mut self,
         mut undecided: impl FnMut(&[usize], &StoreError) -> Option<bool>,
@@ -132,7 +131,7 @@ impl Subjects {
         Ok(())
     }
 
-    /// Takes after the fact. Tries all, whatever becomes of one.
+    /// Charges all parts, even if one fails.
     pub(super) async fn charge(&mut self) -> Result<(), StoreError> {
         let mut answer = Ok(());
         for part in 0..self.parts.len() {
@@ -141,7 +140,7 @@ impl Subjects {
         answer
     }
 
-    /// Undoes all that was taken. Tries all, whatever becomes of one.
+    /// Undoes all parts, even if one fails.
     pub(super) async fn undo_all(&mut self) -> Result<(), StoreError> {
         let mut answer = Ok(());
         for part in 0..self.parts.len() {
@@ -150,8 +149,8 @@ impl Subjects {
         answer
     }
 
-    /// Undoes what was taken in these parts, and says whether anything was. What a store that does not answer cannot undo
-    /// stays charged until it has replenished itself; leases are returned in the background.
+    /// Undoes these parts. Returns whether anything had been taken. If the store does not answer, rates stay charged until they refill,
+    /// and leases are released in the background.
     async fn undo(&mut self, parts: std::ops::Range<usize>) -> bool {
         let mut undone = false;
         for part in parts {
@@ -169,7 +168,7 @@ impl Subjects {
         Ok(true)
     }
 
-    /// Runs one script, and says whether it admits.
+    /// Runs the script of a part. Returns whether it admits.
     async fn send(&mut self, verb: Verb, part: usize) -> Result<bool, StoreError> {
         let sent = self.run(verb, part).await;
         if let Err(error) = &sent {
@@ -190,7 +189,7 @@ impl Subjects {
                 return Ok(admits);
             }
         }
-        // Apart, so that a decision about one limit is small: it is moved some times before it begins.
+        // Boxed to keep the future for one limit small: it is moved several times before it is polled.
         Box::pin(self.run_script(verb, part)).await
     }
 
@@ -208,19 +207,19 @@ impl Subjects {
             subject.write(verb, &mut words);
         }
         let each = part.iter().map(|&index| &self.all[index]);
-        let everyday = each.clone().all(Subject::is_everyday);
+        let quick = each.clone().all(Subject::is_quick);
         let kinds = each.map(Subject::kind);
         let mut answer = if verb == Verb::Take {
             let group = Group {
                 keys,
                 words,
                 kinds: kinds.collect(),
-                everyday,
+                quick,
             };
             store.decide_group(group).await?
         } else {
             words.splice(..0, [verb.as_str().to_owned(), store.now(), String::new()]);
-            let script = Script::many(kinds, everyday);
+            let script = Script::many(kinds, quick);
             Answer::new(store.run(script, &keys, &words).await?)?
         };
         let admits = answer.number::<u8>()? == 1;

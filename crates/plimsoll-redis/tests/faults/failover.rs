@@ -167,7 +167,7 @@ async fn replicas_take_over_and_nobody_starts_anew() {
     // And the node that was dead was left alone: failures of one node never came in a row while the others answered.
     let stats = load.store().stats();
     assert!(
-        stats.outages > 0 && stats.failures(StoreErrorKind::NotAsked) > 0,
+        stats.outages > 0 && stats.failures(StoreErrorKind::CircuitOpen) > 0,
         "{stats:?}"
     );
     println!(

@@ -25,7 +25,7 @@ impl Tally {
     pub(crate) fn failed(&mut self, error: &StoreError) {
         match error.kind() {
             StoreErrorKind::TimedOut | StoreErrorKind::Unreachable => self.unknown += 1,
-            StoreErrorKind::NotAsked => self.not_asked += 1,
+            StoreErrorKind::CircuitOpen => self.not_asked += 1,
             StoreErrorKind::Moving | StoreErrorKind::ReadOnly => self.rejected += 1,
             kind => panic!("{kind:?}: {error}"),
         }

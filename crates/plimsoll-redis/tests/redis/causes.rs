@@ -71,13 +71,13 @@ async fn the_cause_of_a_failure_is_counted_remembered_and_told() {
 #[tokio::test]
 async fn an_open_circuit_does_not_hide_the_cause() {
     let url = format!("redis://127.0.0.1:{}", free_port());
-    let circuit = Circuit::new().lasting(Duration::ZERO);
+    let circuit = Circuit::new().min_outage(Duration::ZERO);
     let circuit = circuit.backoff(Duration::from_secs(60), Duration::from_secs(60));
     let store = Store::builder(&url).circuit(circuit).open();
     let store = store.expect("a store");
     ask(&store, 500).await;
     let stats = store.stats();
-    assert_eq!(stats.failures(StoreErrorKind::NotAsked), 495);
+    assert_eq!(stats.failures(StoreErrorKind::CircuitOpen), 495);
     assert_eq!((stats.outages, stats.connections), (1, 0));
     let last = stats.last_failure.expect("a cause");
     assert_eq!(last.kind, StoreErrorKind::Unreachable);

@@ -39,14 +39,14 @@ async fn a_killed_store_is_left_alone_and_found_again_without_a_restart() {
         assert_eq!(kind(&api).await, Err(StoreErrorKind::Unreachable));
     }
     assert!(!store.is_asked());
-    assert_eq!(kind(&api).await, Err(StoreErrorKind::NotAsked));
+    assert_eq!(kind(&api).await, Err(StoreErrorKind::CircuitOpen));
     clock.advance(Duration::from_millis(100));
     assert!(store.is_asked());
     assert_eq!(kind(&api).await, Err(StoreErrorKind::Unreachable));
     // The pause has doubled.
     clock.advance(Duration::from_millis(99));
     let server = Server::on(port, &[]);
-    assert_eq!(kind(&api).await, Err(StoreErrorKind::NotAsked));
+    assert_eq!(kind(&api).await, Err(StoreErrorKind::CircuitOpen));
     clock.advance(Duration::from_millis(101));
     assert_eq!(kind(&api).await, Ok(true));
     assert_eq!((store.is_asked(), store.outages()), (true, 2));
@@ -83,13 +83,13 @@ async fn a_stopped_store_costs_the_deadline_then_nothing_and_is_charged_once() {
     }
     assert_eq!((store.is_asked(), store.outages()), (false, outages + 1));
     for _ in 0..1000 {
-        assert_eq!(kind(&api).await, Err(StoreErrorKind::NotAsked));
+        assert_eq!(kind(&api).await, Err(StoreErrorKind::CircuitOpen));
     }
     // One tries, and meanwhile nobody else.
     clock.advance(Duration::from_millis(100));
     let (first, second) = tokio::join!(kind(&api), kind(&api));
     assert_eq!(first, Err(StoreErrorKind::TimedOut));
-    assert_eq!(second, Err(StoreErrorKind::NotAsked));
+    assert_eq!(second, Err(StoreErrorKind::CircuitOpen));
     assert_eq!(store.outages(), outages + 2);
 
     server.signal("-CONT");

@@ -208,7 +208,7 @@ async fn without_the_store_each_limit_answers_for_itself() {
     let cause = refused.answers()[0].cause;
     assert!(matches!(
         cause,
-        Some(StoreErrorKind::Unreachable | StoreErrorKind::NotAsked)
+        Some(StoreErrorKind::Unreachable | StoreErrorKind::CircuitOpen)
     ));
     drop(refused);
 

@@ -1,4 +1,4 @@
-//! Checks: whether something may be done now.
+//! `/v1/check`, `/v1/peek`, `/v1/charge`, `/v1/refund` and `/v1/limits`.
 
 use std::sync::Arc;
 
@@ -19,87 +19,90 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use smallvec::SmallVec;
 
-use super::questions::Check;
+use super::check_request::CheckRequest;
 use crate::state::State;
 
-/// How many decisions one request asks for at most.
+/// Maximum number of decisions in one request.
 const MOST_CHECKS: usize = 256;
 
-/// A decision that was admitted.
+/// The body of the response to a granted decision.
 #[derive(Debug, Serialize)]
 struct Admitted<'a> {
     allowed: bool,
     answers: &'a [LimitAnswer<'a>],
 }
 
-/// So many answers of one decision need no memory of their own.
+/// Decisions about up to this many limits allocate no list of answers.
 const FEW: usize = 2;
 
-/// A response that is not a stream.
-pub(super) type Whole = http::Response<Bytes>;
+/// A response whose body is in memory.
+pub(super) type BufferedResponse = http::Response<Bytes>;
 
-type Asked<T> = Result<Json<T>, JsonRejection>;
+type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
 /// `POST /v1/check`
 pub(crate) async fn check(
     Extract(state): Extract<Arc<State>>,
-    body: Asked<Check>,
+    body: JsonBody<CheckRequest>,
 ) -> Result<Response, Problem> {
     Ok(answer(&state, body?.0).await?.map(Body::from))
 }
 
-/// Whether a check may wait for its limits.
-pub(super) fn waits(check: &Check) -> bool {
+/// Whether a decision of the check may wait in a queue.
+pub(super) fn may_wait(check: &CheckRequest) -> bool {
     match check {
-        Check::One(question) => question.waits(),
-        Check::Many(questions) => questions.iter().any(DecisionRequest::waits),
+        CheckRequest::One(request) => request.waits(),
+        CheckRequest::Many(requests) => requests.iter().any(DecisionRequest::waits),
     }
 }
 
-/// The answer to a check.
-pub(super) async fn answer(state: &State, check: Check) -> Result<Whole, Problem> {
+/// Decides a check.
+pub(super) async fn answer(
+    state: &State,
+    check: CheckRequest,
+) -> Result<BufferedResponse, Problem> {
     match check {
-        Check::One(question) => {
-            let asked = question.prepare(&state.limits, false)?;
-            Ok(match decide(state, &asked).await? {
-                // No route is for it.
+        CheckRequest::One(request) => {
+            let prepared = request.prepare(&state.limits, false)?;
+            Ok(match decide(state, &prepared).await? {
+                // No route matches the request.
                 None => admitted(HeaderMap::with_capacity(1), &[]),
                 Some(Ok(hold)) => granted(&hold),
                 Some(Err(refusal)) => refused(&refusal),
             })
         }
-        Check::Many(checks) => {
+        CheckRequest::Many(checks) => {
             if checks.is_empty() || checks.len() > MOST_CHECKS {
                 let count = checks.len();
                 return Err(Problem::bad(format!(
                     "checks has {count} entries: expected 1 to {MOST_CHECKS}"
                 )));
             }
-            // Everything that can be wrong is found before anything is taken.
-            let asked = checks.into_iter();
-            let asked = asked.map(|it| it.prepare(&state.limits, false));
-            let asked: Vec<_> = asked.collect::<Result<_, _>>()?;
-            let mut results = Vec::with_capacity(asked.len());
-            for asked in asked {
-                results.push(match decide(state, &asked).await {
+            // All requests are validated before the first permit is taken.
+            let prepared = checks.into_iter();
+            let prepared = prepared.map(|it| it.prepare(&state.limits, false));
+            let prepared: Vec<_> = prepared.collect::<Result<_, _>>()?;
+            let mut results = Vec::with_capacity(prepared.len());
+            for prepared in prepared {
+                results.push(match decide(state, &prepared).await {
                     Ok(outcome) => decision_json(outcome.as_ref()),
-                    // What was taken before is said.
+                    // The response still reports the decisions that were made before.
                     Err(_) => json!({ "allowed": false, "reason": "closed", "answers": [] }),
                 });
             }
             let body = json!({ "results": results }).to_string();
-            Ok(whole(HeaderMap::with_capacity(1), body))
+            Ok(json_response(HeaderMap::with_capacity(1), body))
         }
     }
 }
 
-/// Decides, in a span of its own if there are traces.
+/// Decides, in a span of its own if tracing is enabled.
 pub(super) async fn decide(
     state: &State,
-    asked: &PreparedDecision,
+    prepared: &PreparedDecision,
 ) -> Result<Option<Result<Hold, Refusal>>, Problem> {
     let span = state.traces.decision();
-    let decided = asked.decide(&state.limits, &state.drain).await?;
+    let decided = prepared.decide(&state.limits, &state.drain).await?;
     span.decided(decided.as_ref());
     Ok(decided)
 }
@@ -107,19 +110,19 @@ pub(super) async fn decide(
 /// `POST /v1/peek`
 pub(crate) async fn peek(
     Extract(state): Extract<Arc<State>>,
-    body: Asked<DecisionRequest>,
+    body: JsonBody<DecisionRequest>,
 ) -> Result<Response, Problem> {
-    let asked = body?.0.prepare(&state.limits, true)?;
-    Ok(Json(decision_json(asked.peek(&state.limits).as_ref())).into_response())
+    let prepared = body?.0.prepare(&state.limits, true)?;
+    Ok(Json(decision_json(prepared.peek(&state.limits).as_ref())).into_response())
 }
 
 /// `POST /v1/charge`
 pub(crate) async fn charge(
     Extract(state): Extract<Arc<State>>,
-    body: Asked<DecisionRequest>,
+    body: JsonBody<DecisionRequest>,
 ) -> Result<StatusCode, Problem> {
-    let asked = body?.0.prepare(&state.limits, false)?;
-    let asks = asked.named().ok_or_else(only_named)?;
+    let prepared = body?.0.prepare(&state.limits, false)?;
+    let asks = prepared.named().ok_or_else(only_named)?;
     state.limits.charge(&asks);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -127,10 +130,10 @@ pub(crate) async fn charge(
 /// `POST /v1/refund`
 pub(crate) async fn refund(
     Extract(state): Extract<Arc<State>>,
-    body: Asked<DecisionRequest>,
+    body: JsonBody<DecisionRequest>,
 ) -> Result<StatusCode, Problem> {
-    let asked = body?.0.prepare(&state.limits, false)?;
-    let asks = asked.named().ok_or_else(only_named)?;
+    let prepared = body?.0.prepare(&state.limits, false)?;
+    let asks = prepared.named().ok_or_else(only_named)?;
     state.limits.refund(&asks);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -145,8 +148,8 @@ pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
     Json(json!({ "limits": limits }))
 }
 
-/// The response to a decision that was granted, with its header fields.
-fn granted(hold: &Hold) -> Whole {
+/// The response to a granted decision, with its header fields.
+fn granted(hold: &Hold) -> BufferedResponse {
     let answers: SmallVec<[Answer<'_>; FEW]> = hold.answers().collect();
     let mut headers = HeaderMap::with_capacity(4);
     fields(&answers, &mut headers);
@@ -155,30 +158,30 @@ fn granted(hold: &Hold) -> Whole {
     admitted(headers, &answers)
 }
 
-fn admitted(headers: HeaderMap, answers: &[LimitAnswer<'_>]) -> Whole {
+fn admitted(headers: HeaderMap, answers: &[LimitAnswer<'_>]) -> BufferedResponse {
     let allowed = true;
-    // As long as the answer of one limit mostly is.
+    // The usual length of the answer of one limit.
     let mut body = Vec::with_capacity(192);
     match serde_json::to_writer(&mut body, &Admitted { allowed, answers }) {
-        Ok(()) => whole(headers, body),
+        Ok(()) => json_response(headers, body),
         Err(_) => {
-            let mut failed = Whole::default();
+            let mut failed = BufferedResponse::default();
             *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
             failed
         }
     }
 }
 
-/// A response of JSON.
-fn whole(mut headers: HeaderMap, body: impl Into<Bytes>) -> Whole {
+/// A JSON response.
+fn json_response(mut headers: HeaderMap, body: impl Into<Bytes>) -> BufferedResponse {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let mut response = Whole::new(body.into());
+    let mut response = BufferedResponse::new(body.into());
     *response.headers_mut() = headers;
     response
 }
 
-/// The response to a decision that was refused.
-pub(crate) fn refused(refusal: &Refusal) -> Whole {
+/// The response to a refused decision.
+pub(crate) fn refused(refusal: &Refusal) -> BufferedResponse {
     let denied = refusal.denied();
     let class = Class::of_caller(denied);
     let seconds = retry_seconds(denied, &[LimitStatus::of(denied)]);
@@ -196,9 +199,9 @@ pub(crate) fn refused(refusal: &Refusal) -> Whole {
     let pairs = about.into_iter().flat_map(Metadata::pairs);
     let code = code.map(|code| (Metadata::CODE, code)).into_iter();
     let problem = code.chain(pairs).fold(problem, |problem, (name, value)| {
-        problem.say(name, serde_json::to_value(value).unwrap_or_default())
+        problem.with_if_absent(name, serde_json::to_value(value).unwrap_or_default())
     });
-    let mut response = Whole::from(problem);
+    let mut response = BufferedResponse::from(problem);
     let answers: Vec<Answer<'_>> = refusal.answers().collect();
     fields(&answers, response.headers_mut());
     if let Some(seconds) = seconds {

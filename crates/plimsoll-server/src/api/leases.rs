@@ -1,4 +1,4 @@
-//! Leases: what is held until it is released, or its time is up.
+//! `/v1/leases`: permits that a client holds until it releases them or the lease expires.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,47 +20,47 @@ use super::check::{decide, refused};
 use crate::leases::{Id, Lease};
 use crate::state::State;
 
-/// How long a lease lasts unless it says so itself, and at most.
-const TTL: u64 = 30_000;
-const LONGEST_TTL: u64 = 3_600_000;
+/// Default and maximum time to live of a lease, in milliseconds.
+const DEFAULT_TTL: u64 = 30_000;
+const MAX_TTL: u64 = 3_600_000;
 
-/// A lease that is wanted.
+/// The body of `POST /v1/leases`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
-    /// What is to be held.
+pub(crate) struct CreateLease {
+    /// The decision whose permits the lease holds.
     hold: DecisionRequest,
-    #[serde(default = "ttl")]
+    #[serde(default = "default_ttl")]
     ttl_ms: u64,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Renewal {
-    #[serde(default = "ttl")]
+pub(crate) struct RenewLease {
+    #[serde(default = "default_ttl")]
     ttl_ms: u64,
 }
 
-/// How the work went, and what it cost.
+/// The body of `POST /v1/leases/{id}/commit`: the outcome of the work and its cost.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Committed {
+pub(crate) struct CommitLease {
     #[serde(default)]
     outcome: Outcome,
-    /// What was really used, by limit.
+    /// The actual costs, by limit.
     #[serde(default)]
     costs: BTreeMap<String, u64>,
 }
 
-const fn ttl() -> u64 {
-    TTL
+const fn default_ttl() -> u64 {
+    DEFAULT_TTL
 }
 
-fn checked(ttl_ms: u64) -> Result<Duration, Problem> {
+fn check_ttl(ttl_ms: u64) -> Result<Duration, Problem> {
     match ttl_ms {
-        1..=LONGEST_TTL => Ok(Duration::from_millis(ttl_ms)),
+        1..=MAX_TTL => Ok(Duration::from_millis(ttl_ms)),
         _ => Err(Problem::bad(format!(
-            "ttl_ms is {ttl_ms}: expected 1 to {LONGEST_TTL}"
+            "ttl_ms is {ttl_ms}: expected 1 to {MAX_TTL}"
         ))),
     }
 }
@@ -68,10 +68,10 @@ fn checked(ttl_ms: u64) -> Result<Duration, Problem> {
 /// `POST /v1/leases`
 pub(crate) async fn create(
     Extract(state): Extract<Arc<State>>,
-    body: Result<Json<Wanted>, JsonRejection>,
+    body: Result<Json<CreateLease>, JsonRejection>,
 ) -> Result<Response, Problem> {
-    let Wanted { hold, ttl_ms } = body?.0;
-    let ttl = checked(ttl_ms)?;
+    let CreateLease { hold, ttl_ms } = body?.0;
+    let ttl = check_ttl(ttl_ms)?;
     let asked = hold.prepare(&state.limits, true)?;
     let hold = match decide(&state, &asked).await? {
         Some(Ok(hold)) => hold,
@@ -84,17 +84,17 @@ pub(crate) async fn create(
     };
     let answers: Vec<LimitAnswer<'_>> = hold.answers().map(LimitAnswer::from).collect();
     let answers = serde_json::to_value(answers).unwrap_or_default();
-    let lease = state.leases.insert(hold, ttl).ok_or_else(full)?;
+    let lease = state.leases.insert(hold, ttl).ok_or_else(too_many_leases)?;
     let mut headers = HeaderMap::new();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/leases/{}", lease.id)) {
         headers.insert(header::LOCATION, location);
     }
-    let mut body = told(&lease);
+    let mut body = lease_json(&lease);
     body["answers"] = answers;
     Ok((StatusCode::CREATED, headers, Json(body)).into_response())
 }
 
-fn full() -> Problem {
+fn too_many_leases() -> Problem {
     Problem::refused(
         StatusCode::SERVICE_UNAVAILABLE,
         "about:blank",
@@ -103,7 +103,7 @@ fn full() -> Problem {
     )
 }
 
-fn told(lease: &Lease) -> Value {
+fn lease_json(lease: &Lease) -> Value {
     json!({
         "id": lease.id.to_string(),
         "expires_in_ms": millis(lease.ttl),
@@ -115,14 +115,16 @@ fn told(lease: &Lease) -> Value {
 pub(crate) async fn renew(
     Extract(state): Extract<Arc<State>>,
     Path(id): Path<String>,
-    body: Result<Json<Renewal>, JsonRejection>,
+    body: Result<Json<RenewLease>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let ttl = checked(body?.0.ttl_ms)?;
+    let ttl = check_ttl(body?.0.ttl_ms)?;
     let lease = Id::parse(&id).and_then(|id| state.leases.renew(id, ttl));
-    lease.map(|lease| Json(told(&lease))).ok_or_else(ended)
+    lease
+        .map(|lease| Json(lease_json(&lease)))
+        .ok_or_else(lease_not_found)
 }
 
-/// `DELETE /v1/leases/{id}`: as often as it is said, the result is the same.
+/// `DELETE /v1/leases/{id}`. Idempotent.
 pub(crate) async fn release(
     Extract(state): Extract<Arc<State>>,
     Path(id): Path<String>,
@@ -137,10 +139,10 @@ pub(crate) async fn release(
 pub(crate) async fn commit(
     Extract(state): Extract<Arc<State>>,
     Path(id): Path<String>,
-    body: Result<Json<Committed>, JsonRejection>,
+    body: Result<Json<CommitLease>, JsonRejection>,
 ) -> Result<StatusCode, Problem> {
-    let Committed { outcome, costs } = body?.0;
-    let mut hold = take(&state, &id).ok_or_else(ended)?;
+    let CommitLease { outcome, costs } = body?.0;
+    let mut hold = take(&state, &id).ok_or_else(lease_not_found)?;
     for (limit, cost) in costs {
         hold.settle(&limit, cost);
     }
@@ -153,7 +155,7 @@ pub(crate) async fn undo(
     Extract(state): Extract<Arc<State>>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    take(&state, &id).ok_or_else(ended)?.undo();
+    take(&state, &id).ok_or_else(lease_not_found)?.undo();
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -161,6 +163,6 @@ fn take(state: &State, id: &str) -> Option<Hold> {
     state.leases.take(Id::parse(id)?)
 }
 
-fn ended() -> Problem {
+fn lease_not_found() -> Problem {
     Problem::not_found("there is no such lease: it was released, or its time was up")
 }

@@ -1,11 +1,11 @@
 //! The HTTP port: checks, charges and leases, as JSON.
 
 mod check;
-mod direct;
+mod check_request;
+mod fast_path;
+mod idempotency;
 mod leases;
-mod once;
 mod openapi;
-mod questions;
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use plimsoll_admin::Problem;
 
-pub(crate) use direct::Port;
+pub(crate) use fast_path::HttpHandler;
 
 use crate::state::State;
 
-/// How long a body is at most.
+/// Maximum length of a request body.
 const LONGEST_BODY: usize = 256 * 1024;
 
-/// All paths of the port.
+/// All routes of the port.
 pub(crate) fn router(state: Arc<State>) -> Router {
     let authorized = axum::middleware::from_fn_with_state(Arc::clone(&state), authorize);
     Router::new()
@@ -40,8 +40,8 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/leases/{id}/undo", post(leases::undo))
         .route("/v1/limits", get(check::limits))
         .layer(axum::middleware::from_fn_with_state(
-            once::Answers::default(),
-            once::once,
+            idempotency::StoredResponses::default(),
+            idempotency::replay,
         ))
         .layer(authorized)
         .route("/openapi.json", get(openapi::document))
@@ -51,7 +51,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Passes requests that carry the token, if one is set.
+/// Middleware that answers 401 to requests without the token, if one is set.
 pub(crate) async fn authorize(
     Extract(state): Extract<Arc<State>>,
     request: Request,

@@ -1,9 +1,9 @@
-//! What the HTTP port speaks, as an `OpenAPI` 3.1 document.
+//! The `OpenAPI` 3.1 document of the HTTP port.
 
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 
-/// The document. A test holds it against the server.
+/// The document. A test compares it with the server.
 pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
 
 /// `GET /openapi.json`

@@ -1,4 +1,4 @@
-//! The directories of a configuration: which files there are, and whether they have changed.
+//! Reads the files of the configuration directories and detects changes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use plimsoll_config::ConfigError;
 use plimsoll_spec::{Place, Problem, text_of};
 
-/// How deep directories are read.
+/// Maximum depth of directories.
 const DEEPEST: usize = 16;
-/// How many files there are at most.
+/// Maximum number of files.
 const MOST: usize = 10_000;
 
-/// All files below these directories, in the order of their names, and what they say. Names that begin with a dot are
-/// left out: they are the hidden half of what Kubernetes mounts, and what editors leave behind.
+/// All files below these directories with their contents, sorted by path. Skips names that begin with a dot: hidden directories
+/// of Kubernetes mounts and temporary files of editors.
 pub(super) fn read(directories: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, ConfigError> {
     let mut paths = BTreeSet::new();
     for directory in directories {
@@ -59,7 +59,7 @@ fn list(path: &Path, deep: usize, paths: &mut BTreeSet<PathBuf>) -> io::Result<(
     Ok(())
 }
 
-/// Directories that are looked at now and then. A change counts when it looks the same twice: it may still be written.
+/// Detects changes between reads. A change is reported after two equal reads, because files may still be being written.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     seen: Option<String>,
@@ -67,20 +67,20 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Takes what there is now for known.
+    /// Starts from the result of the first read.
     pub(super) fn new(read: &Result<Vec<(PathBuf, String)>, ConfigError>) -> Self {
         Self {
             seen: None,
-            done: Some(said(read)),
+            done: Some(fingerprint(read)),
         }
     }
 
-    /// Whether there is something new.
+    /// Whether the files have changed since the last report.
     pub(super) fn has_changed(
         &mut self,
         read: &Result<Vec<(PathBuf, String)>, ConfigError>,
     ) -> bool {
-        let now = Some(said(read));
+        let now = Some(fingerprint(read));
         if self.done == now {
             self.seen = None;
             return false;
@@ -94,7 +94,7 @@ impl Watch {
     }
 }
 
-fn said(read: &Result<Vec<(PathBuf, String)>, ConfigError>) -> String {
+fn fingerprint(read: &Result<Vec<(PathBuf, String)>, ConfigError>) -> String {
     match read {
         Ok(files) => files
             .iter()

@@ -1,4 +1,4 @@
-//! The limits of a tree as a configuration of the engine: windows aligned to 1970, with a counter for each key.
+//! Generates the engine configuration for a tree: fixed windows aligned to 1970, with a counter for each key.
 
 use std::collections::BTreeSet;
 
@@ -8,32 +8,32 @@ use serde_json::{Map, Value, json};
 
 use super::tree::Tree;
 
-/// The most that is counted of a descriptor which brings its own limit.
+/// The limit of the counters of overrides (limits that come with a request).
 pub(super) const MOST: u32 = u32::MAX;
-/// How many counters there are at most, of all limits together.
+/// Maximum number of counters, of all limits together.
 const COUNTERS: usize = 4_000_000;
-/// How long a store may take. Envoy gives up long before that, unless it is configured otherwise.
+/// Timeout of a store. Envoy's own default timeout is much shorter.
 const DEADLINE: &str = "1s";
-/// How many counters each limit may have at least.
+/// Minimum number of counters that each limit may have.
 const FEWEST: usize = 1_000;
 
-/// The limit that counts descriptors which bring their own, in windows of so many seconds. It is as high as can be: what
-/// they bring is compared with what it has counted, since it may be another one each time.
-pub(super) fn own(window: u64) -> String {
+/// The name of the limit that counts overrides with windows of `window` seconds. Its limit is the maximum: the override, which may
+/// change with each request, is compared with the count.
+pub(super) fn override_limit(window: u64) -> String {
     format!("envoy-own-{window}")
 }
 
-/// The seconds of the window of such a limit.
-pub(super) fn own_window(limit: &str) -> Option<u64> {
+/// The window, in seconds, of a limit named by [`override_limit`]. `None` for other limits.
+pub(super) fn override_window(limit: &str) -> Option<u64> {
     limit.strip_prefix("envoy-own-")?.parse().ok()
 }
 
-/// The limit that notes which counters are above their limits, of windows of so many seconds.
-pub(super) fn over(window: u64) -> String {
+/// The name of the limit that marks the counters above their limits, for windows of `window` seconds.
+pub(super) fn over_limit_mark(window: u64) -> String {
     format!("envoy-over-{window}")
 }
 
-/// What a limit is called in the engine: the same as long as its place in the tree is the same.
+/// The name of a limit in the engine. It depends only on the limit's path in the tree.
 pub(super) fn id(path: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || "_-.".contains(*c);
     let shown: String = path.chars().filter(plain).take(24).collect();
@@ -41,10 +41,10 @@ pub(super) fn id(path: &str) -> String {
     format!("{shown}-{}", digest.trim_start_matches('~'))
 }
 
-/// The limits of a tree, and of descriptors that bring their own, in windows of so many seconds.
+/// The configuration for the limits of a tree, and for overrides with these windows in seconds.
 pub(super) fn config(
     tree: &Tree,
-    own_windows: &BTreeSet<u64>,
+    override_windows: &BTreeSet<u64>,
     all_shadow: bool,
     store: Option<&str>,
 ) -> Result<Config, ConfigError> {
@@ -73,16 +73,16 @@ pub(super) fn config(
         }
         limits.insert(rule.id.clone(), limit.into());
     }
-    for seconds in own_windows {
+    for seconds in override_windows {
         let mut limit = common(false);
         limit.remove("mode");
         limit.append(&mut window(MOST, *seconds));
-        limits.insert(own(*seconds), limit.into());
+        limits.insert(override_limit(*seconds), limit.into());
     }
     for seconds in windows {
         let mut limit = common(false);
         limit.append(&mut window(1, seconds));
-        limits.insert(over(seconds), limit.into());
+        limits.insert(over_limit_mark(seconds), limit.into());
     }
     let mut file = Map::new();
     if let Some(url) = store {
@@ -96,10 +96,10 @@ pub(super) fn config(
     Config::from_str("the limits of Envoy", &text, Format::Json)
 }
 
-/// Tiers are named by who asks.
+/// The tier is passed with each decision rather than read from a request.
 const BY: &str = "constant:-";
 
-/// A window of the engine. What is never granted has one too: it is blocked by its tier.
+/// A window of the engine. A limit of 0 has one too: its tier blocks all requests.
 fn window(limit: u32, seconds: u64) -> Map<String, Value> {
     let mut window = Map::new();
     window.insert("kind".into(), "fixed_window".into());

@@ -1,6 +1,6 @@
-//! Patterns in which `*` stands for any text, also for none.
+//! Patterns in which `*` matches any text, including the empty text.
 
-/// Whether `text` is what a pattern says.
+/// Whether `text` matches `pattern`.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -9,7 +9,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
         return false;
     };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    // The first place where a part fits leaves most for those after it.
+    // The leftmost match of a part leaves the most text for the parts after it.
     for part in middle.split('*') {
         let Some(at) = text.find(part) else {
             return false;

@@ -1,4 +1,4 @@
-//! The paths of the reference server, where they are wanted.
+//! The HTTP paths of the reference server, enabled by [`EnvoySettings::compat`](super::EnvoySettings::compat).
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use http::header::CONTENT_TYPE;
 
 use super::proto::Code;
 use super::service::should_rate_limit;
-use super::{Envoy, Front, json};
+use super::{Envoy, RateLimitService, json};
 use plimsoll_admin::Drain;
 
-/// How long a body is at most.
+/// Maximum length of a request body.
 const LONGEST_BODY: usize = 256 * 1024;
 
-/// `/json` and `/healthcheck`, for the port of services.
-pub(crate) fn router(front: &Front, drain: &Drain) -> Router {
-    if !front.envoy.is_compat() {
+/// `/json` and `/healthcheck`, on the HTTP port.
+pub(crate) fn router(service: &RateLimitService, drain: &Drain) -> Router {
+    if !service.envoy.is_compat() {
         return Router::new();
     }
     let drain = drain.clone();
     let authorized =
-        axum::middleware::from_fn_with_state(Arc::clone(&front.state), crate::api::authorize);
+        axum::middleware::from_fn_with_state(Arc::clone(&service.state), crate::api::authorize);
     Router::new()
         .route("/json", post(check))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
@@ -40,10 +40,10 @@ pub(crate) fn router(front: &Front, drain: &Drain) -> Router {
                 }
             }),
         )
-        .with_state(front.clone())
+        .with_state(service.clone())
 }
 
-/// `/stats` and `/rlconfig`, for the port of operators.
+/// `/stats` and `/rlconfig`, on the admin port.
 pub(crate) fn admin_router(envoy: &Arc<Envoy>) -> Router {
     if !envoy.is_compat() {
         return Router::new();
@@ -54,13 +54,13 @@ pub(crate) fn admin_router(envoy: &Arc<Envoy>) -> Router {
         .with_state(Arc::clone(envoy))
 }
 
-/// `POST /json`: 200 if it may pass, 429 if not, 400 for everything that is wrong.
-async fn check(Extract(front): Extract<Front>, body: Bytes) -> Response {
+/// `POST /json`: 200 if the request is admitted, 429 if it is refused, 400 for an error.
+async fn check(Extract(service): Extract<RateLimitService>, body: Bytes) -> Response {
     let request = match json::request(&body) {
         Ok(request) => request,
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     };
-    let answer = match should_rate_limit(&front, &request).await {
+    let answer = match should_rate_limit(&service, &request).await {
         Ok(answer) => answer,
         Err(status) => {
             let why = format!("{}\n", status.message());
@@ -80,7 +80,7 @@ async fn stats(Extract(envoy): Extract<Arc<Envoy>>) -> String {
     envoy.stats().lines()
 }
 
-/// One line for each limit.
+/// `GET /rlconfig`: one line for each limit.
 async fn config(Extract(envoy): Extract<Arc<Envoy>>) -> String {
     let mut text = String::new();
     for rule in envoy.tree().rules() {

@@ -1,4 +1,4 @@
-//! The messages of the service as JSON, in the form that protobuf gives them.
+//! The messages of the service as JSON, by the JSON mapping of protobuf.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -47,7 +47,7 @@ struct Override {
     unit_multiplier: Option<Number>,
 }
 
-/// A number, which may stand in quotes.
+/// A number, or a string of digits.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -55,7 +55,7 @@ enum Number {
     Quoted(String),
 }
 
-/// A word of an enumeration, or its number.
+/// The name or the number of an enum value.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Word {
@@ -79,7 +79,7 @@ impl Number {
     }
 }
 
-/// Reads a request.
+/// Parses a request.
 pub(super) fn request(body: &[u8]) -> Result<RateLimitRequest, String> {
     let request: Request = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let hits = Number::small(request.hits_addend.as_ref(), "hitsAddend")?;
@@ -126,7 +126,7 @@ fn descriptor(from: &Descriptor) -> Result<RateLimitDescriptor, String> {
     })
 }
 
-/// Writes an answer. What is 0 or empty is left out.
+/// Serializes a response. Omits fields that are 0 or empty.
 pub(super) fn response(response: &RateLimitResponse) -> Value {
     let mut all = Map::new();
     all.insert("overallCode".into(), code(response.overall_code).into());
@@ -163,21 +163,21 @@ fn status(status: &DescriptorStatus) -> Value {
     let mut all = Map::new();
     all.insert("code".into(), code(status.code).into());
     if let Some(limit) = &status.current_limit {
-        let mut told = Map::new();
+        let mut fields = Map::new();
         if !limit.name.is_empty() {
-            told.insert("name".into(), limit.name.as_str().into());
+            fields.insert("name".into(), limit.name.as_str().into());
         }
         if limit.requests_per_unit > 0 {
-            told.insert("requestsPerUnit".into(), limit.requests_per_unit.into());
+            fields.insert("requestsPerUnit".into(), limit.requests_per_unit.into());
         }
         let unit = Unit::try_from(limit.unit).unwrap_or(Unit::Unknown);
         if unit != Unit::Unknown {
-            told.insert("unit".into(), unit.name().into());
+            fields.insert("unit".into(), unit.name().into());
         }
         if let Some(multiplier) = limit.unit_multiplier {
-            told.insert("unitMultiplier".into(), multiplier.into());
+            fields.insert("unitMultiplier".into(), multiplier.into());
         }
-        all.insert("currentLimit".into(), told.into());
+        all.insert("currentLimit".into(), fields.into());
     }
     if status.limit_remaining > 0 {
         all.insert("limitRemaining".into(), status.limit_remaining.into());

@@ -1,4 +1,4 @@
-//! The YAML of the reference server, read into a tree. Everything that is wrong is found, with its place.
+//! Loads the YAML of the reference server into a tree. Collects all errors with their positions.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use plimsoll_config::ConfigError;
 use plimsoll_spec::{Entry, Node, Value, parse, quote};
 
+use super::fields::{Reader, below, get};
 use super::generate;
 use super::proto::{UNITS, Unit};
-use super::read::{Reader, below, get};
 use super::tree::{Rate, Rule, Tree, joined, push_escaped};
 
-/// The tree of all files. A second file of a domain is a mistake unless they are to be merged.
+/// Loads all files. A second file for a domain is an error unless `merge` is set.
 pub(super) fn load(files: &[(PathBuf, String)], merge: bool) -> Result<Tree, ConfigError> {
     let mut loader = Loader {
         merge,
@@ -44,14 +44,14 @@ struct Loader {
     reader: Reader,
 }
 
-/// Where a descriptor hangs.
+/// The parent of a descriptor.
 #[derive(Clone, Copy)]
 struct Parent<'a> {
     domain: &'a str,
     node: Option<usize>,
-    /// What it is called in statistics.
+    /// The name in statistics.
     path: &'a str,
-    /// What limits below it are called in the engine.
+    /// The prefix of the engine names of the limits below it.
     id: &'a str,
 }
 
@@ -144,7 +144,7 @@ impl Loader {
         self.descriptors(fields, field, below);
     }
 
-    /// The limit of a descriptor, if it has one.
+    /// Reads the limit of a descriptor, if it has one.
     fn rule(&mut self, fields: &[Entry], within: &str, (path, id): (&str, &str)) -> Option<Rule> {
         let (shadow, quota, detailed) = (
             self.reader.flag(fields, "shadow_mode", within),
@@ -225,7 +225,7 @@ impl Loader {
         }
     }
 
-    /// The names of limits that this one is in the place of.
+    /// Reads `replaces`: the names of limits that this limit replaces.
     fn replaces(&mut self, limit: &[Entry], own: &str, within: &str) -> Vec<String> {
         let mut names = HashSet::new();
         for (field, node) in self.reader.list(limit, "replaces", within) {

@@ -1,7 +1,7 @@
-//! Values without a type of their own: what stands in the dynamic metadata of an answer.
+//! Untyped values: the dynamic metadata of a response.
 //!
-//! They are written as `google.protobuf.Struct` is. Its own type keeps fields in a tree of owned names, which takes longer to
-//! make than the decision that it tells of.
+//! They are encoded as `google.protobuf.Struct`. The type of `prost-types` stores fields in a `BTreeMap` with owned names, which
+//! takes longer to build than the decision.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use prost::DecodeError;
 use prost::bytes::{Buf, BufMut};
 use prost::encoding::{DecodeContext, WireType, encode_varint, encoded_len_varint, skip_field};
 
-/// A text that is known or was made for this.
+/// A static or an owned text.
 pub(super) type Text = Cow<'static, str>;
 
-/// A value.
+/// `google.protobuf.Value`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -24,7 +24,7 @@ pub(crate) enum Value {
     List(Vec<Self>),
 }
 
-/// Values with names, each of which is there once.
+/// `google.protobuf.Struct`: values with unique names, in insertion order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Map(Vec<(Text, Value)>);
 
@@ -34,13 +34,13 @@ impl Value {
     }
 
     pub(super) fn number(number: u64) -> Self {
-        // Metadata has no other numbers. What is above 2^53 is rounded.
+        // All numbers are doubles. Values above 2^53 are rounded.
         Self::Number(number as f64)
     }
 }
 
 impl Map {
-    /// No values, with room for so many.
+    /// An empty map with room for `count` values.
     pub(super) fn with_capacity(count: usize) -> Self {
         Self(Vec::with_capacity(count))
     }
@@ -50,12 +50,12 @@ impl Map {
         found.map(|(_, value)| value)
     }
 
-    /// Adds a value whose name is not there yet.
+    /// Appends a value. The caller ensures that the name is new.
     pub(super) fn push(&mut self, name: impl Into<Text>, value: Value) {
         self.0.push((name.into(), value));
     }
 
-    /// Adds the values of another one whose names are not there yet.
+    /// Appends the values of `other` whose names are new.
     pub(super) fn add_missing(&mut self, other: &Self) {
         for (name, value) in &other.0 {
             if self.get(name).is_none() {
@@ -65,19 +65,19 @@ impl Map {
     }
 }
 
-// The numbers of the fields of `Value`, with how they are written in the lowest three bits.
+// The field tags of `Value`: the field number, and the wire type in the lowest three bits.
 const NULL: u8 = 1 << 3;
 const NUMBER: u8 = 2 << 3 | 1;
 const TEXT: u8 = 3 << 3 | 2;
 const BOOL: u8 = 4 << 3;
 const MAP: u8 = 5 << 3 | 2;
 const LIST: u8 = 6 << 3 | 2;
-/// The first field of `Struct`, of its entries and of `ListValue`: something with a length.
+/// The tag of the first field of `Struct`, of its entries and of `ListValue`, which is length-delimited.
 const FIRST: u8 = 1 << 3 | 2;
 const SECOND: u8 = 2 << 3 | 2;
 
-/// How long something with a key and a length is.
-fn whole(length: usize) -> usize {
+/// The encoded length of a length-delimited field, with its tag and its length.
+fn delimited_length(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
 }
 
@@ -96,9 +96,9 @@ impl Value {
         match self {
             Self::Null | Self::Bool(_) => 2,
             Self::Number(_) => 9,
-            Self::Text(text) => whole(text.len()),
-            Self::Map(map) => whole(map.length()),
-            Self::List(list) => whole(list_length(list)),
+            Self::Text(text) => delimited_length(text.len()),
+            Self::Map(map) => delimited_length(map.length()),
+            Self::List(list) => delimited_length(list_length(list)),
         }
     }
 
@@ -127,14 +127,16 @@ impl Value {
 }
 
 fn list_length(list: &[Value]) -> usize {
-    list.iter().map(|value| whole(value.length())).sum()
+    list.iter()
+        .map(|value| delimited_length(value.length()))
+        .sum()
 }
 
 impl Map {
     fn length(&self) -> usize {
         let entries = self.0.iter();
         entries
-            .map(|(name, value)| whole(entry_length(name, value)))
+            .map(|(name, value)| delimited_length(entry_length(name, value)))
             .sum()
     }
 
@@ -149,10 +151,10 @@ impl Map {
 }
 
 fn entry_length(name: &str, value: &Value) -> usize {
-    whole(name.len()) + whole(value.length())
+    delimited_length(name.len()) + delimited_length(value.length())
 }
 
-/// It is written, and never read.
+/// Supports encoding only.
 impl prost::Message for Map {
     fn encode_raw(&self, to: &mut impl BufMut) {
         self.write(to);
@@ -177,7 +179,7 @@ impl prost::Message for Map {
     }
 }
 
-/// The map that stands in a file. `None` if it is none.
+/// Converts a node of a YAML file. `None` if it is not a map.
 pub(super) fn of_node(node: &Node) -> Option<Map> {
     let Read::Map(entries) = &node.value else {
         return None;
@@ -209,8 +211,8 @@ fn value_of(node: &Node) -> Value {
     }
 }
 
-/// What an answer tells about itself, as JSON.
-pub(super) fn told(metadata: &Map, field: &str) -> Option<serde_json::Value> {
+/// A field of the decision in dynamic metadata, as JSON.
+pub(super) fn decision_field(metadata: &Map, field: &str) -> Option<serde_json::Value> {
     match metadata.get("plimsoll")? {
         Value::Map(own) => own.get(field).map(to_json),
         _ => None,

@@ -1,7 +1,8 @@
-//! Envoy's rate-limit service, v3: by the limits of our own file, or by the configuration of the reference server.
+//! Envoy's rate limit service, v3. It enforces the limits of the file, or of a configuration of the reference server.
 
 #[cfg(test)]
 mod cases;
+mod fields;
 mod files;
 mod generate;
 mod glob;
@@ -11,7 +12,6 @@ mod load;
 mod metadata;
 mod native;
 pub(crate) mod proto;
-mod read;
 mod reference;
 mod service;
 mod slots;
@@ -43,27 +43,27 @@ use tree::Tree;
 
 use crate::state::State;
 
-/// How many different windows may come with requests.
+/// Maximum number of different windows of overrides.
 const MOST_WINDOWS: usize = 64;
 
-/// How a configuration of the reference server is served.
+/// The settings for Envoy's rate limit service, most of them for a configuration of the
+/// [reference server](https://github.com/envoyproxy/ratelimit).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EnvoySettings {
-    /// The directories with its files.
+    /// The directories with the configuration files. If empty, descriptors are matched by the routes of the file of limits.
     pub config: Vec<PathBuf>,
-    /// Whether several files may describe one domain (`MERGE_DOMAIN_CONFIG` there).
+    /// Whether several files may describe one domain (`MERGE_DOMAIN_CONFIG` of the reference server).
     pub merge: bool,
-    /// Whether nothing is refused, only counted (`SHADOW_MODE` there).
+    /// Whether all limits are in shadow mode: requests are counted and never refused (`SHADOW_MODE`).
     pub shadow: bool,
-    /// Whether all limits are quotas, of which one is enough (`QUOTA_MODE` there).
+    /// Whether all limits are quotas: a request is admitted if one of its limits grants (`QUOTA_MODE`).
     pub quota: bool,
-    /// Whether its paths over HTTP, its statistics and its header fields are there too.
+    /// Whether the server also provides the HTTP paths, statistics and header fields of the reference server.
     pub compat: bool,
-    /// The address of a Redis that a fleet counts in; every process for itself, unless set.
+    /// The address of a Redis in which the servers of a fleet count together. If `None`, each process counts for itself.
     pub store: Option<String>,
-    /// How long a slot is held at most that a descriptor took, and did not give back with negative hits: of limits of our
-    /// own file on what is under way.
+    /// How long a descriptor holds a slot of a concurrency limit of the file, if it does not return it with negative hits.
     pub lease: Duration,
 }
 
@@ -81,14 +81,14 @@ impl Default for EnvoySettings {
     }
 }
 
-/// The rate-limit service, and what it has in common with other ports.
+/// The rate limit service, with the state that all ports share.
 #[derive(Clone, Debug)]
-pub(crate) struct Front {
+pub(crate) struct RateLimitService {
     pub(crate) state: Arc<State>,
     envoy: Arc<Envoy>,
 }
 
-impl Front {
+impl RateLimitService {
     pub(crate) fn new(state: &Arc<State>, envoy: &Arc<Envoy>) -> Self {
         Self {
             state: Arc::clone(state),
@@ -97,16 +97,16 @@ impl Front {
     }
 }
 
-/// The rate-limit service.
+/// The configuration of the reference server: its tree, its limits, its statistics, and the slots that descriptors hold.
 #[derive(Debug)]
 pub(crate) struct Envoy {
     settings: EnvoySettings,
     clock: Clock,
     tree: RwLock<Arc<Tree>>,
     limits: Limits,
-    /// The windows that came with requests, in seconds, and all units.
+    /// The windows for which there are override limits, in seconds: all units, and those of requests so far.
     windows: RwLock<BTreeSet<u64>>,
-    /// Locked while limits are replaced.
+    /// Serializes replacements of limits.
     replacing: Mutex<()>,
     stats: Stats,
     slots: Slots,
@@ -114,7 +114,7 @@ pub(crate) struct Envoy {
 }
 
 impl Envoy {
-    /// Reads the configuration.
+    /// Loads the configuration.
     pub(crate) fn new(settings: EnvoySettings, clock: &Clock) -> Result<Self, ConfigError> {
         let read = files::read(&settings.config);
         let watch = Watch::new(&read);
@@ -136,7 +136,7 @@ impl Envoy {
         Ok(envoy)
     }
 
-    /// The limits of the configuration, as the engine has them.
+    /// The engine limits of the configuration.
     pub(crate) const fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -149,12 +149,12 @@ impl Envoy {
         self.settings.compat
     }
 
-    /// Reads the configuration again if it has changed, or in any case. What was counted stays counted. `None` if there is
-    /// nothing new.
+    /// Reloads the configuration if it has changed or if `in_any_case` is set. Counters are kept. `None` if nothing changed,
+    /// otherwise the number of domains.
     ///
     /// # Errors
     ///
-    /// What is wrong with it. Then everything stays as it was.
+    /// If the configuration is invalid. Then the old one stays in place.
     pub(crate) fn reload(&self, in_any_case: bool) -> Option<Result<usize, ConfigError>> {
         if self.settings.config.is_empty() {
             return None;
@@ -187,7 +187,7 @@ impl Envoy {
         Ok(domains)
     }
 
-    /// Puts limits in the place of those there are.
+    /// Replaces the engine limits.
     fn put(&self, tree: &Tree, windows: &BTreeSet<u64>) -> Result<(), ConfigError> {
         let EnvoySettings { shadow, store, .. } = &self.settings;
         let config = generate::config(tree, windows, *shadow, store.as_deref())?;
@@ -202,30 +202,30 @@ impl Envoy {
         Arc::clone(&self.tree.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a domain is one of the configuration.
+    /// Whether the configuration has this domain.
     fn has(&self, domain: &str) -> bool {
         self.tree().has(domain)
     }
 
-    /// Time since 1970.
+    /// The time since 1970.
     fn now(&self) -> Duration {
         Duration::from_nanos(self.clock.precise_now().as_nanos())
     }
 
-    /// Makes sure that there are limits for the windows that came with requests to a process before this one: `limits` are its.
-    pub(crate) fn remember(&self, limits: &[String]) {
+    /// Adds override limits for the windows that an earlier process had. `limits` are the names of its limits.
+    pub(crate) fn add_saved_windows(&self, limits: &[String]) {
         let windows = limits
             .iter()
-            .filter_map(|limit| generate::own_window(limit));
+            .filter_map(|limit| generate::override_window(limit));
         for window in windows {
-            if let Err(status) = self.know(window) {
+            if let Err(status) = self.add_window(window) {
                 tracing::error!(window, "{}", status.message());
             }
         }
     }
 
-    /// Makes sure that there is a limit with this window, for descriptors that bring their own.
-    fn know(&self, window: u64) -> Result<(), Status> {
+    /// Adds the override limit for this window if it does not exist.
+    fn add_window(&self, window: u64) -> Result<(), Status> {
         if self.windows().contains(&window) {
             return Ok(());
         }

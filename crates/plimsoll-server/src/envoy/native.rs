@@ -1,8 +1,8 @@
-//! Requests for the limits of our own file.
+//! Decides requests by the routes and limits of the file.
 //!
-//! A descriptor is a request as the routes of the file see one: its entries are header fields and what `descriptor:NAME`
-//! reads, its domain is the host, and entries with the names of parts of a request are those parts. So a file that limits
-//! requests in front of a service limits them in front of Envoy too.
+//! Each descriptor is converted to an HTTP request that the routes match: its domain becomes the host, its entries become header
+//! fields and the values of `descriptor:NAME`, and entries named after a part of a request, such as the path, set that part. So a
+//! file that limits requests in front of a service also limits them behind Envoy.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -16,24 +16,24 @@ use plimsoll_tower::answer::{Class, problem, retry_seconds};
 use plimsoll_tower::keys::PeerAddr;
 use tonic::Status;
 
-use super::Front;
+use super::RateLimitService;
 use super::proto::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
-use super::status::{Limit, Said, Style, header, response};
+use super::status::{DescriptorResult, Limit, ResponseOptions, header, response};
 use crate::state::State;
 
-/// What each descriptor asks.
+/// The asks of one descriptor.
 struct Asked {
     asks: Vec<RequestAsk>,
     returns: bool,
 }
 
-/// The answer to a request, by the routes of our own file.
+/// Decides a request by the routes of the file.
 pub(super) async fn decide(
-    front: &Front,
+    service: &RateLimitService,
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
-    let state = &*front.state;
-    // That of the first descriptor that a route is for.
+    let state = &*service.state;
+    // The priority of the first descriptor that matches a route.
     let mut priority = None;
     let mut asked = Vec::with_capacity(request.descriptors.len());
     let mut missing = None;
@@ -63,7 +63,7 @@ pub(super) async fn decide(
     if let Some(refusal) = missing {
         return Ok(without_key(&refusal, request.descriptors.len()));
     }
-    give_back(front, &asked);
+    refund(service, &asked);
     let taken = asked.iter().filter(|asked| !asked.returns);
     let asks: Vec<Ask<'_>> = taken
         .flat_map(|asked| asked.asks.iter().map(RequestAsk::ask))
@@ -81,13 +81,13 @@ pub(super) async fn decide(
                 .await
         }
     };
-    let (said, refused) = answers(&asked, &decided);
-    let mut response = response(refused.is_some(), &said, Style::default());
+    let (results, refused) = answers(&asked, &decided);
+    let mut response = response(refused.is_some(), &results, ResponseOptions::default());
     if let Some(denied) = refused {
         refuse(&mut response, denied);
     }
     if let Ok(hold) = decided
-        && !keep(front, &asked, hold)
+        && !store_slots(service, &asked, hold)
     {
         return Err(Status::resource_exhausted(
             "there are too many leases: expected that slots are given back with negative hits",
@@ -96,7 +96,7 @@ pub(super) async fn decide(
     Ok(response)
 }
 
-/// A descriptor as a request.
+/// Converts a descriptor to a request.
 fn describe(domain: &str, descriptor: &RateLimitDescriptor) -> Request<()> {
     let mut request = Request::new(());
     let mut host = domain;
@@ -141,7 +141,7 @@ fn describe(domain: &str, descriptor: &RateLimitDescriptor) -> Request<()> {
     request
 }
 
-/// What a descriptor asks, with its hits. What is known only after the fact is charged at once, and in full.
+/// Applies the hits of a descriptor to its asks. A cost that is known only afterwards is charged now, and in full.
 fn counted(
     state: &State,
     mut asks: Vec<RequestAsk>,
@@ -168,21 +168,23 @@ fn counted(
     Asked { asks, returns }
 }
 
-/// Gives rates back what they took, and ends the lease of a slot that was taken longest ago.
-fn give_back(front: &Front, asked: &[Asked]) {
-    let state = &front.state;
+/// Handles negative hits: refunds rates, and ends the oldest lease of each slot.
+fn refund(service: &RateLimitService, asked: &[Asked]) {
+    let state = &service.state;
     let returned = asked.iter().filter(|asked| asked.returns);
     for ask in returned.flat_map(|asked| &asked.asks) {
         match state.limits.kind(&ask.limit) {
-            Some(LimiterKind::Resource) => front.envoy.slots.end_one(&state.leases, &subject(ask)),
+            Some(LimiterKind::Resource) => {
+                service.envoy.slots.end_one(&state.leases, &subject(ask))
+            }
             _ => state.limits.refund(&[ask.ask()]),
         }
     }
 }
 
-/// Keeps slots until they are given back, or their time is up. False if there is no place for more.
-fn keep(front: &Front, asked: &[Asked], hold: Hold) -> bool {
-    let state = &front.state;
+/// Stores held slots until they are returned or expire. Returns `false` if the lease table is full.
+fn store_slots(service: &RateLimitService, asked: &[Asked], hold: Hold) -> bool {
+    let state = &service.state;
     if !hold.gives_back() {
         return true;
     }
@@ -191,11 +193,11 @@ fn keep(front: &Front, asked: &[Asked], hold: Hold) -> bool {
         .flat_map(|asked| &asked.asks)
         .filter(|ask| ask.cost > 0 && state.limits.kind(&ask.limit) == Some(LimiterKind::Resource));
     let subjects: HashSet<String> = slots.map(subject).collect();
-    let ttl = front.envoy.settings.lease;
-    front.envoy.slots.keep(&state.leases, hold, ttl, subjects)
+    let ttl = service.envoy.settings.lease;
+    service.envoy.slots.keep(&state.leases, hold, ttl, subjects)
 }
 
-/// A limit and a key, as one text.
+/// The limit and the key of an ask, as one text.
 fn subject(ask: &RequestAsk) -> String {
     format!("{}|{}", ask.limit, ask.key.as_deref().unwrap_or_default())
 }
@@ -204,27 +206,27 @@ fn has_store(state: &State, asks: &[Ask<'_>]) -> bool {
     asks.iter().any(|ask| state.limits.is_remote(ask.limit))
 }
 
-/// What is said of each descriptor, and why the request is refused, if it is.
+/// The result of each descriptor, and the refusal of the request, if it was refused.
 fn answers<'d>(
     asked: &[Asked],
     decided: &'d Result<Hold, Refusal>,
-) -> (Vec<Said<'d>>, Option<&'d Denied>) {
+) -> (Vec<DescriptorResult<'d>>, Option<&'d Denied>) {
     let (each, refused): (Vec<Answer<'d>>, _) = match decided {
         Ok(hold) => (hold.answers().collect(), None),
         Err(refusal) => (refusal.answers().collect(), Some(refusal.denied())),
     };
     let mut each = each.into_iter();
-    let said = asked.iter().map(|asked| {
+    let results = asked.iter().map(|asked| {
         let count = if asked.returns { 0 } else { asked.asks.len() };
         let answers: Vec<Answer<'d>> = each.by_ref().take(count).collect();
-        said(&answers)
+        descriptor_result(&answers)
     });
-    (said.collect(), refused)
+    (results.collect(), refused)
 }
 
-/// Of the limits of a descriptor the one that counts: that which takes longest of those that refuse, otherwise that of
-/// which least is left.
-fn said<'d>(answers: &[Answer<'d>]) -> Said<'d> {
+/// The result of a descriptor, by its binding limit: of the limits that refuse the one with the longest retry time, otherwise
+/// the one with the least remaining.
+fn descriptor_result<'d>(answers: &[Answer<'d>]) -> DescriptorResult<'d> {
     let denied = |answer: &&&Answer<'_>| !answer.is_granted() && !answer.shadow;
     let enforced = answers.iter().filter(|answer| !answer.shadow);
     let refusing = enforced.clone().collect::<Vec<_>>();
@@ -239,12 +241,12 @@ fn said<'d>(answers: &[Answer<'d>]) -> Said<'d> {
     };
     let binding = binding.or_else(|| refusing.iter().min_by_key(remaining));
     let would = answers.iter().find(|it| it.shadow && !it.is_granted());
-    // A limit in shadow mode is reported where there is no other.
+    // A limit in shadow mode is reported only if there is no other.
     let Some(answer) = binding.copied().or(would).or(answers.first()) else {
-        return Said::default();
+        return DescriptorResult::default();
     };
     let standing = answer.standing;
-    Said {
+    DescriptorResult {
         limit: standing.map(|standing| Limit {
             name: answer.limit,
             own_name: answer.limit,
@@ -262,21 +264,21 @@ fn said<'d>(answers: &[Answer<'d>]) -> Said<'d> {
         ),
         retry_after: answer.retry_after(),
         reason: answer.denied.map(|denied| denied.reason().as_str()),
-        would: answers
+        shadow_verdicts: answers
             .iter()
             .filter(|it| it.shadow)
             .map(|it| (it.limit, !it.is_granted()))
             .collect(),
-        ..Said::default()
+        ..DescriptorResult::default()
     }
 }
 
-/// A body, and the time to wait, where the limits themselves said none.
+/// Adds a problem body, and `retry-after` if no descriptor set it.
 fn refuse(response: &mut RateLimitResponse, denied: &Denied) {
     let seconds = retry_seconds(denied, &[]);
     let headers = &mut response.response_headers_to_add;
-    let told = headers.iter().any(|it| it.key == "retry-after");
-    if let Some(seconds) = seconds.filter(|_| !told) {
+    let is_set = headers.iter().any(|it| it.key == "retry-after");
+    if let Some(seconds) = seconds.filter(|_| !is_set) {
         headers.push(header("retry-after", seconds.max(1).to_string()));
     }
     headers.push(header(
@@ -287,16 +289,16 @@ fn refuse(response: &mut RateLimitResponse, denied: &Denied) {
     response.raw_body = problem(class, denied, seconds).to_vec();
 }
 
-/// A descriptor lacks what a limit has its key from.
+/// The response if a descriptor lacks the entry from which a limit reads its key.
 fn without_key(refusal: &Refusal, descriptors: usize) -> RateLimitResponse {
     let denied = refusal.denied();
-    let mut said: Vec<Said<'_>> = Vec::new();
-    said.resize_with(descriptors, || Said {
+    let mut results: Vec<DescriptorResult<'_>> = Vec::new();
+    results.resize_with(descriptors, || DescriptorResult {
         over: true,
         reason: Some(denied.reason().as_str()),
-        ..Said::default()
+        ..DescriptorResult::default()
     });
-    let mut response = response(true, &said, Style::default());
+    let mut response = response(true, &results, ResponseOptions::default());
     refuse(&mut response, denied);
     response
 }

@@ -1,4 +1,4 @@
-//! The messages of the rate-limit service: `envoy.service.ratelimit.v3`, and what it uses of other packages.
+//! The protobuf messages of `envoy.service.ratelimit.v3`, with those of other packages that it uses.
 
 use prost::{Enumeration, Message};
 use prost_types::Duration;
@@ -11,7 +11,7 @@ pub(crate) struct RateLimitRequest {
     pub(crate) domain: String,
     #[prost(message, repeated, tag = "2")]
     pub(crate) descriptors: Vec<RateLimitDescriptor>,
-    /// 0 is 1, as what is left out.
+    /// The default cost of a descriptor. 0 means 1.
     #[prost(uint32, tag = "3")]
     pub(crate) hits_addend: u32,
 }
@@ -22,7 +22,7 @@ pub(crate) struct RateLimitDescriptor {
     pub(crate) entries: Vec<Entry>,
     #[prost(message, optional, tag = "2")]
     pub(crate) limit: Option<RateLimitOverride>,
-    /// In the place of that of the request; 0 is 0.
+    /// Overrides the `hits_addend` of the request. 0 means 0.
     #[prost(message, optional, tag = "3")]
     pub(crate) hits_addend: Option<u64>,
     #[prost(bool, tag = "4")]
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) value: String,
 }
 
-/// A limit that comes with the request.
+/// An override: a limit that comes with the request.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct RateLimitOverride {
     #[prost(uint32, tag = "1")]
@@ -104,7 +104,7 @@ pub(crate) enum Code {
     OverLimit = 2,
 }
 
-/// A unit of time. Of an override a week is not known to every Envoy.
+/// A unit of time. Some versions of Envoy do not know `WEEK` in an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
 #[repr(i32)]
 pub(crate) enum Unit {
@@ -118,7 +118,7 @@ pub(crate) enum Unit {
     Week = 7,
 }
 
-/// All units, by their names.
+/// All units and their names.
 pub(crate) const UNITS: [(&str, Unit); 7] = [
     ("SECOND", Unit::Second),
     ("MINUTE", Unit::Minute),
@@ -130,7 +130,7 @@ pub(crate) const UNITS: [(&str, Unit); 7] = [
 ];
 
 impl Unit {
-    /// How long it is: a month is 30 days and a year 365, counted from 1970, as the reference server has it.
+    /// The length in seconds. As in the reference server, a month has 30 days and a year 365.
     pub(crate) const fn seconds(self) -> u64 {
         const DAY: u64 = 86_400;
         match self {
@@ -150,7 +150,7 @@ impl Unit {
         name.map_or("UNKNOWN", |(name, _)| name)
     }
 
-    /// The unit of this name, in capitals or not.
+    /// The unit with this name, case-insensitive.
     pub(crate) fn of(name: &str) -> Option<Self> {
         let mut units = UNITS.iter();
         let unit = units.find(|(known, _)| known.eq_ignore_ascii_case(name));

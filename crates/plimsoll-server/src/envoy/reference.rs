@@ -1,8 +1,8 @@
-//! Requests for domains of the reference server's configuration.
+//! Decides requests for domains of the reference server's configuration.
 //!
-//! All descriptors of a request are one decision. What differs from the reference server: a descriptor that passes is not
-//! charged where another one refuses. What does not: a descriptor above its limit is charged itself, so that whoever asks
-//! for more than is left finds nothing left, and a look without hits sees that the limit is exceeded.
+//! All descriptors of a request are one decision. Unlike in the reference server, a descriptor that is within its limit is not
+//! charged if another one refuses. As in the reference server, a descriptor above its limit is charged itself: a request for more
+//! than remains leaves nothing, and a request with 0 hits then reports that the limit is exceeded.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use tonic::Status;
 
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::stats::add;
-use super::status::{Said, Style, response};
+use super::status::{DescriptorResult, ResponseOptions, response};
 use super::targets::{Counted, Hits, Outcome, Target, replace};
 use super::{Envoy, generate};
 
-/// How many descriptors are decided without allocating.
+/// Requests with up to this many descriptors are decided without allocating.
 const FEW: usize = 4;
 
 impl Envoy {
-    /// The answer to a request whose domain is one of the configuration.
+    /// Decides a request whose domain is in the configuration.
     pub(super) async fn decide(
         &self,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Status> {
-        // A configuration that was just replaced is gone from the limits a moment before its tree is.
+        // During a reload, the limits are replaced a moment before the tree: retry with the new tree.
         for _ in 0..100 {
             let tree = self.tree();
             let mut targets = self.targets(&tree, request)?;
@@ -42,7 +42,7 @@ impl Envoy {
         ))
     }
 
-    /// Decides. `None` if a limit is not there any more.
+    /// Decides all targets. `None` if a limit was removed by a reload.
     async fn decide_targets(
         &self,
         targets: &[Target],
@@ -59,8 +59,8 @@ impl Envoy {
         for (counted, outcome) in counted.iter().zip(&mut outcomes) {
             match counted.hits {
                 Hits::Take(_) => {}
-                Hits::Look => self.look(counted, outcome).await,
-                Hits::Return(hits) => self.give_back(counted, hits, outcome).await,
+                Hits::Peek => self.peek_counter(counted, outcome).await,
+                Hits::Return(hits) => self.refund(counted, hits, outcome).await,
             }
         }
         let looked = counted.iter().zip(&outcomes);
@@ -69,7 +69,7 @@ impl Envoy {
             outcome.over && !counted.is_shadow() && !counted.quota
         };
         let refused = if looked.clone().any(looks_over) {
-            self.look_at_takers(&counted, &mut outcomes).await;
+            self.peek_charged(&counted, &mut outcomes).await;
             true
         } else {
             let free = |target: &Target| !matches!(target, Target::Counted(_));
@@ -84,55 +84,56 @@ impl Envoy {
         };
         for (counted, outcome) in counted.iter().zip(&mut outcomes) {
             if let Some(hits) = counted.takes() {
-                self.note(counted, hits, outcome);
+                self.record(counted, hits, outcome);
             }
         }
         let now = self.now();
         let mut outcomes = outcomes.iter();
-        let said: Vec<Said<'_>> = targets
+        let results: Vec<DescriptorResult<'_>> = targets
             .iter()
             .map(|target| match target {
-                Target::Nothing => Said {
+                Target::Nothing => DescriptorResult {
                     quota: self.settings.quota,
-                    ..Said::default()
+                    ..DescriptorResult::default()
                 },
-                Target::Unlimited(rule) => Said {
+                Target::Unlimited(rule) => DescriptorResult {
                     remaining: u64::from(u32::MAX),
                     quota: rule.quota || self.settings.quota,
                     metadata: rule.metadata.as_ref(),
-                    ..Said::default()
+                    ..DescriptorResult::default()
                 },
                 Target::Counted(counted) => {
                     let outcome = outcomes.next().copied().unwrap_or_default();
-                    said(counted, outcome, now)
+                    descriptor_result(counted, outcome, now)
                 }
             })
             .collect();
-        let ordinary = |said: &Said<'_>| said.over && !said.shadow && !said.quota;
-        let over = refused || said.iter().any(ordinary) || all_quotas_over(&said);
+        let ordinary =
+            |result: &DescriptorResult<'_>| result.over && !result.shadow && !result.quota;
+        let over = refused || results.iter().any(ordinary) || all_quotas_over(&results);
         if over && self.settings.shadow {
             self.stats
                 .global_shadow_mode
                 .fetch_add(1, Ordering::Relaxed);
         }
-        let style = Style {
+        let options = ResponseOptions {
             compat: self.settings.compat,
             all_shadow: self.settings.shadow,
         };
-        Ok(Some(response(over, &said, style)))
+        Ok(Some(response(over, &results, options)))
     }
 
-    /// Looks at counters of which nothing is taken, because the request is refused anyway.
-    async fn look_at_takers(&self, counted: &[&Counted], outcomes: &mut [Outcome]) {
+    /// Peeks at the counters that would be charged, because the request is refused by another one.
+    async fn peek_charged(&self, counted: &[&Counted], outcomes: &mut [Outcome]) {
         for (counted, outcome) in counted.iter().zip(outcomes) {
             if counted.takes().is_some() {
-                self.look(counted, outcome).await;
+                self.peek_counter(counted, outcome).await;
             }
         }
     }
 
-    /// Takes for all that take something, or for none: whether that was refused. Of quotas one is enough: those that
-    /// are used up are left out, as long as one is left. `None` if a limit is not there any more.
+    /// Charges all targets that have hits, or none, and returns whether the decision was refused. One quota is enough: exhausted quotas
+    /// are skipped as long as another one remains. `None` if a limit was removed by a reload.
     async fn take(
         &self,
         counted: &[&Counted],
@@ -199,7 +200,7 @@ impl Envoy {
         Ok(Some(false))
     }
 
-    /// What a limit says. A store that does not answer is not a refusal: Envoy decides what to do then.
+    /// Converts the answer of a limit. A store that does not answer is an error, not a refusal: Envoy decides whether to fail open.
     fn outcome(
         &self,
         counted: &Counted,
@@ -221,8 +222,8 @@ impl Envoy {
         })
     }
 
-    /// Counts what was asked. What is above its limit is charged itself, as far as it fits, and marked.
-    fn note(&self, counted: &Counted, hits: u64, outcome: &mut Outcome) {
+    /// Updates the statistics. A counter above its limit is charged as far as possible, and marked.
+    fn record(&self, counted: &Counted, hits: u64, outcome: &mut Outcome) {
         let limit = u64::from(counted.rate.limit);
         let left = outcome.remaining.min(limit);
         let before = match outcome.taken {
@@ -246,8 +247,8 @@ impl Envoy {
         }
     }
 
-    /// Whether a counter is above its limit. At its limit it is not, as the reference server has it.
-    async fn look(&self, counted: &Counted, outcome: &mut Outcome) {
+    /// Peeks whether a counter is above its limit. As in the reference server, a counter at its limit is not.
+    async fn peek_counter(&self, counted: &Counted, outcome: &mut Outcome) {
         let (mark, key) = counted.mark();
         let asks = [counted.ask(0), Ask::new(&mark).key(&key).cost(0)];
         let asks = &asks[..if counted.is_own() { 1 } else { 2 }];
@@ -271,17 +272,17 @@ impl Envoy {
         }
     }
 
-    async fn give_back(&self, counted: &Counted, hits: u64, outcome: &mut Outcome) {
+    async fn refund(&self, counted: &Counted, hits: u64, outcome: &mut Outcome) {
         self.limits.refund(&[counted.ask(hits)]);
         if !counted.is_own() {
             let (mark, key) = counted.mark();
             self.limits.refund(&[Ask::new(&mark).key(&key)]);
         }
-        self.look(counted, outcome).await;
+        self.peek_counter(counted, outcome).await;
         outcome.over = false;
     }
 
-    /// What would be answered. A store has to be asked for it.
+    /// Peeks at the asks. Limits in a store need a round trip.
     async fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
         match self.settings.store {
             None => self.limits.peek(asks),
@@ -290,7 +291,7 @@ impl Envoy {
     }
 }
 
-/// The answers of a decision, however it ended.
+/// The answers of a decision, granted or refused.
 fn answers(decided: &Result<Hold, Refusal>) -> SmallVec<[Answer<'_>; FEW]> {
     match decided {
         Ok(hold) => hold.answers().collect(),
@@ -298,15 +299,15 @@ fn answers(decided: &Result<Hold, Refusal>) -> SmallVec<[Answer<'_>; FEW]> {
     }
 }
 
-fn said(counted: &Counted, outcome: Outcome, now: Duration) -> Said<'_> {
-    // Windows begin at multiples of their length since 1970.
+fn descriptor_result(counted: &Counted, outcome: Outcome, now: Duration) -> DescriptorResult<'_> {
+    // Windows are aligned to multiples of their length since 1970.
     let window = u128::from(counted.rate.window()) * 1_000_000_000;
     let left = window - now.as_nanos() % window;
     let reset = Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX));
     let limit = counted.limit();
     let would = counted.is_shadow().then_some((limit.name, outcome.over));
-    Said {
-        would: would.into_iter().collect(),
+    DescriptorResult {
+        shadow_verdicts: would.into_iter().collect(),
         limit: Some(limit),
         remaining: outcome.remaining,
         over: outcome.over,
@@ -319,8 +320,8 @@ fn said(counted: &Counted, outcome: Outcome, now: Duration) -> Said<'_> {
     }
 }
 
-/// Whether there are quotas, and all of them are used up.
-fn all_quotas_over(each: &[Said<'_>]) -> bool {
-    let mut quotas = each.iter().filter(|said| said.quota).peekable();
-    quotas.peek().is_some() && quotas.all(|said| said.over && !said.shadow)
+/// Whether there are quotas, and all of them are exhausted.
+fn all_quotas_over(each: &[DescriptorResult<'_>]) -> bool {
+    let mut quotas = each.iter().filter(|result| result.quota).peekable();
+    quotas.peek().is_some() && quotas.all(|result| result.over && !result.shadow)
 }

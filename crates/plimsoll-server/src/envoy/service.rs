@@ -1,4 +1,4 @@
-//! `ShouldRateLimit`: what may be asked, and who answers it.
+//! `ShouldRateLimit`: validates requests and dispatches them to the configuration of the reference server or to the file.
 
 use std::fmt;
 
@@ -11,48 +11,47 @@ use tonic::Status;
 
 use super::proto::{Code, RateLimitRequest, RateLimitResponse};
 use super::stats::add;
-use super::{Front, metadata};
-use crate::call;
+use super::{RateLimitService, metadata};
+use crate::grpc_call;
 
-/// How long a domain is at most.
+/// Maximum length of a domain.
 const LONGEST_DOMAIN: usize = 256;
-/// How many descriptors a request has at most.
+/// Maximum number of descriptors in a request.
 const MOST_DESCRIPTORS: usize = 64;
-/// How many entries a descriptor has at most.
+/// Maximum number of entries in a descriptor.
 const MOST_ENTRIES: usize = 32;
-/// How long the key of an entry is at most.
+/// Maximum length of the key of an entry.
 const LONGEST_KEY: usize = 1024;
-/// How long the value of an entry is at most.
+/// Maximum length of the value of an entry.
 const LONGEST_VALUE: usize = 8 * 1024;
 
-/// The path of the service's one method.
+/// The path of the service's only method.
 pub(crate) const SHOULD_RATE_LIMIT: &str =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-pub(crate) fn router(front: &Front) -> Router {
-    let front = front.clone();
-    let ask = |request: Request| async move { answer(&front, request).await };
+pub(crate) fn router(service: &RateLimitService) -> Router {
+    let service = service.clone();
+    let ask = |request: Request| async move { answer(&service, request).await };
     Router::new().route(SHOULD_RATE_LIMIT, post(ask))
 }
 
-/// Answers a call.
-pub(crate) async fn answer<B>(front: &Front, request: http::Request<B>) -> Response
+/// Handles a gRPC call.
+pub(crate) async fn answer<B>(service: &RateLimitService, request: http::Request<B>) -> Response
 where
     B: hyper::body::Body<Data = Bytes, Error: fmt::Display> + Unpin,
 {
-    let answer = |question| async move { should_rate_limit(front, &question).await };
-    call::unary(request, answer).await
+    let answer = |question| async move { should_rate_limit(service, &question).await };
+    grpc_call::unary(request, answer).await
 }
 
-/// The answer to a request. Domains of the reference server's configuration are answered by that, all others by our own
-/// file.
+/// Decides a request: by the reference server's configuration if it has the domain, otherwise by the file.
 pub(super) async fn should_rate_limit(
-    front: &Front,
+    service: &RateLimitService,
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
-    let envoy = &front.envoy;
+    let envoy = &service.envoy;
     add(&envoy.stats.requests, 1);
-    let span = front.state.traces.decision();
+    let span = service.state.traces.decision();
     let answered = match check(request) {
         Err(status) => Err(status),
         Ok(()) if envoy.has(&request.domain) => envoy.decide(request).await,
@@ -60,14 +59,14 @@ pub(super) async fn should_rate_limit(
             if !envoy.settings.config.is_empty() {
                 envoy.stats.unknown_domain(&request.domain);
             }
-            super::native::decide(front, request).await
+            super::native::decide(service, request).await
         }
     };
     match &answered {
         Ok(answer) => {
             let refused = answer.overall_code != Code::Ok as i32;
             span.answered(refused, |field| {
-                metadata::told(answer.dynamic_metadata.as_ref()?, field)
+                metadata::decision_field(answer.dynamic_metadata.as_ref()?, field)
             });
         }
         Err(_) => add(&envoy.stats.service_error, 1),
@@ -75,9 +74,9 @@ pub(super) async fn should_rate_limit(
     answered
 }
 
-/// Refuses what is too large, and what says nothing.
+/// Rejects requests that are too large or empty.
 fn check(request: &RateLimitRequest) -> Result<(), Status> {
-    // The reference server answers these two as unknown errors, in these words.
+    // The code and messages of the reference server.
     if request.domain.is_empty() {
         return Err(Status::unknown("rate limit domain must not be empty"));
     }

@@ -1,7 +1,7 @@
-//! Slots that descriptors hold until they give them back.
+//! The slots of concurrency limits that descriptors hold until Envoy returns them.
 //!
-//! Envoy gives back by descriptor, not by what it was granted: the lease that was taken longest ago ends. One whose time is
-//! up has ended by itself, and a later return ends a younger one of the same descriptor.
+//! Envoy returns a slot by its descriptor and not by the id of a grant, so a return ends the oldest lease of the descriptor. If a
+//! lease has expired, a late return for it ends a younger lease of the same descriptor.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -12,19 +12,19 @@ use tokio::time::Instant;
 
 use crate::leases::{Id, Leases};
 
-/// Which leases a limit and a key have.
+/// The leases of each limit and key.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     by_subject: HashMap<String, VecDeque<Id>>,
-    /// All of them last equally long, so the first ends first.
+    /// All leases have the same length, so they expire in insertion order.
     by_end: VecDeque<(Instant, String, Id)>,
 }
 
 impl Table {
-    /// Forgets leases whose time is up.
+    /// Removes expired leases.
     fn sweep(&mut self, now: Instant) {
         while let Some((ends, ..)) = self.by_end.front()
             && *ends <= now
@@ -46,7 +46,7 @@ impl Table {
 }
 
 impl Slots {
-    /// Keeps what is held for these subjects. If there are too many leases it is undone.
+    /// Stores a hold as a lease for each of these subjects. Undoes it if the lease table is full.
     pub(super) fn keep(
         &self,
         leases: &Leases,
@@ -70,7 +70,7 @@ impl Slots {
         true
     }
 
-    /// Ends the lease of a subject that was taken longest ago, if it has one.
+    /// Ends the oldest lease of a subject, if it has one.
     pub(super) fn end_one(&self, leases: &Leases, subject: &str) {
         loop {
             let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +81,7 @@ impl Slots {
                 return;
             };
             drop(table);
-            // One that is gone was given back by another descriptor of the same request.
+            // Another descriptor of the same request may have returned it.
             if let Some(hold) = leases.take(id) {
                 drop(hold);
                 return;

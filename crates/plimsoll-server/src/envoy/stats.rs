@@ -1,18 +1,18 @@
-//! What is counted under the names of the reference server. Bounded: names come from requests.
+//! Statistics with the names of the reference server. The number of names is bounded, because names come from requests.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How many names there are at most. What comes after them is counted as `other`.
+/// Maximum number of names. Further names are counted as `other`.
 const MOST: usize = 10_000;
-/// What is near a limit: this part of it. In the precision of the reference server, so that the numbers are the same.
+/// The share of a limit at which a counter is near it. `f32` as in the reference server, so that the rounding is the same.
 const NEAR: f32 = 0.8;
 
 type Table<T> = RwLock<HashMap<String, Arc<T>>>;
 
-/// All counts.
+/// All statistics.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     limits: Table<LimitStats>,
@@ -25,7 +25,7 @@ pub(crate) struct Stats {
     pub(super) requests: AtomicU64,
 }
 
-/// The counts of a limit.
+/// The statistics of a limit.
 #[derive(Debug, Default)]
 pub(super) struct LimitStats {
     total_hits: AtomicU64,
@@ -46,7 +46,7 @@ fn get(count: &AtomicU64) -> u64 {
 }
 
 impl LimitStats {
-    /// Counts `hits` that came on top of `before`, and whether they were over the limit, of one in shadow mode.
+    /// Counts `hits` on top of `before`. `over` is whether they exceed the limit, `shadow` whether it is in shadow mode.
     pub(super) fn count(&self, limit: u64, before: u64, hits: u64, (over, shadow): (bool, bool)) {
         let near = near(limit);
         let after = before.saturating_add(hits);
@@ -69,7 +69,7 @@ impl LimitStats {
             ("total_hits", get(&self.total_hits)),
             ("over_limit", get(&self.over_limit)),
             ("near_limit", get(&self.near_limit)),
-            // There is no such cache here.
+            // This server has no local cache.
             ("over_limit_with_local_cache", 0),
             ("within_limit", get(&self.within_limit)),
             ("shadow_mode", get(&self.shadow_mode)),
@@ -88,7 +88,7 @@ fn near(limit: u64) -> u64 {
 }
 
 impl Stats {
-    /// The counts of a limit, or of a descriptor that brought its own.
+    /// The statistics of a limit or of an override.
     pub(super) fn limit(&self, name: &str) -> Arc<LimitStats> {
         find(&self.limits, name)
     }
@@ -97,7 +97,7 @@ impl Stats {
         add(&find(&self.unknown_domains, domain), 1);
     }
 
-    /// One line for each count, in the order of their names.
+    /// One line for each statistic, sorted by name.
     pub(crate) fn lines(&self) -> String {
         let mut lines = Vec::new();
         for (name, stats) in self
@@ -154,7 +154,7 @@ impl Stats {
         ]
     }
 
-    /// The same for Prometheus, with the labels of the reference server: a domain and up to two keys.
+    /// The statistics in the text format of Prometheus, with the labels of the reference server: a domain and up to two keys.
     pub(crate) fn prometheus(&self) -> String {
         let mut sums: HashMap<(&'static str, String), u64> = HashMap::new();
         for (name, stats) in self
@@ -171,7 +171,7 @@ impl Stats {
                     let _ = write!(labels, "{comma}{label}=\"{part}\"");
                 }
             }
-            // What is deeper is added to what it is below.
+            // Deeper descriptors are added to their ancestor at the second level.
             for (count, is) in stats.each() {
                 *sums.entry((count, labels.clone())).or_default() += is;
             }
@@ -229,7 +229,7 @@ fn find<T: Default>(table: &Table<T>, name: &str) -> Arc<T> {
     Arc::clone(table.entry(name.to_owned()).or_default())
 }
 
-/// A name without what has a meaning in statsd, or ends a line.
+/// Replaces the separators of statsd and line breaks in a name.
 fn plain(name: &str) -> String {
     name.replace(|c: char| matches!(c, ':' | '|') || c.is_control(), "_")
 }

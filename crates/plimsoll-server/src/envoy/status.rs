@@ -1,4 +1,4 @@
-//! What is said of each descriptor, and the answer of the service that comes of it.
+//! The result of each descriptor, and the response that is built from the results.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use plimsoll_tower::answer::{Fields, LimitStatus};
 use super::metadata::{Map, Value};
 use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
-/// What is said of a descriptor.
+/// The result of a descriptor.
 #[derive(Debug, Default)]
-pub(super) struct Said<'a> {
-    /// The limit that counts for it, if there is one.
+pub(super) struct DescriptorResult<'a> {
+    /// The binding limit, if there is one.
     pub(super) limit: Option<Limit<'a>>,
-    /// How much is left. Of what has no limit, everything.
+    /// How much remains; `u64::MAX` without a limit.
     pub(super) remaining: u64,
-    /// Whether it is above its limit.
+    /// Whether the descriptor is above its limit.
     pub(super) over: bool,
-    /// Whether its limit is only counted, and refuses nothing.
+    /// Whether its limit is in shadow mode.
     pub(super) shadow: bool,
-    /// Whether it is one of several, of which one is enough.
+    /// Whether its limit is a quota: the request is admitted if one quota remains.
     pub(super) quota: bool,
     pub(super) reset: Option<Duration>,
-    /// How long to wait where it is over.
+    /// When to retry, if it is above its limit.
     pub(super) retry_after: Option<Duration>,
-    /// Why it is over.
+    /// The reason of the refusal.
     pub(super) reason: Option<&'static str>,
-    /// Limits in shadow mode, and whether each of them would have refused.
-    pub(super) would: Vec<(&'a str, bool)>,
-    /// What stands in the configuration, for the proxy.
+    /// The limits in shadow mode, and whether each would have refused.
+    pub(super) shadow_verdicts: Vec<(&'a str, bool)>,
+    /// The metadata that the configuration sets for the proxy.
     pub(super) metadata: Option<&'a Map>,
 }
 
-/// A limit as it is reported.
+/// A limit in a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit<'a> {
-    /// What it is called: by its own name, or by its place.
+    /// The configured name, or else the path.
     pub(super) name: &'a str,
-    /// Its own name, if it has one.
+    /// The configured name; empty if there is none.
     pub(super) own_name: &'a str,
     pub(super) quota: u64,
     pub(super) window: Option<Duration>,
@@ -51,7 +51,7 @@ impl Limit<'_> {
             requests_per_unit: clamp(quota),
             unit: unit.into(),
             name: self.own_name.to_owned(),
-            // One unit is what those understand too who do not know of more.
+            // Omitted for 1, for versions of Envoy without this field.
             unit_multiplier: (multiplier != 1).then(|| clamp(multiplier)),
         };
         let Some(window) = self.window else {
@@ -59,7 +59,7 @@ impl Limit<'_> {
         };
         let seconds = window.as_secs();
         if seconds == 0 {
-            // Parts of a second cannot be told: as many as come in a whole one.
+            // The message has no fractions of a second: reports the amount for one second.
             let each = Duration::from_secs(1).as_nanos() / window.as_nanos().max(1);
             let each = u64::try_from(each).unwrap_or(u64::MAX);
             return named(self.quota.saturating_mul(each), Unit::Second, 1);
@@ -72,7 +72,7 @@ impl Limit<'_> {
             Unit::Hour,
             Unit::Minute,
         ];
-        // The unit that it is one of; otherwise the largest that fits and is of the same length everywhere.
+        // The unit of this length; otherwise the largest unit of fixed length that divides the window.
         let one = units.iter().find(|unit| unit.seconds() == seconds);
         let fits = |unit: &&Unit| seconds.is_multiple_of(unit.seconds());
         let unit = one.or_else(|| units[2..].iter().find(fits));
@@ -81,13 +81,13 @@ impl Limit<'_> {
     }
 }
 
-/// Seconds, rounded up: who comes a moment too early is refused again.
+/// Whole seconds, rounded up: a client that retries too early is refused again.
 fn seconds(span: Duration) -> u64 {
     span.as_secs()
         .saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
-impl Said<'_> {
+impl DescriptorResult<'_> {
     fn status(&self) -> DescriptorStatus {
         let over = self.over && !self.shadow;
         let reset = self.reset.filter(|_| self.limit.is_some()).map(seconds);
@@ -114,59 +114,66 @@ const fn code(over: bool) -> Code {
     }
 }
 
-/// How the answer is written.
+/// Options of a response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Style {
-    /// With the header fields of the reference server.
+pub(super) struct ResponseOptions {
+    /// Adds the header fields of the reference server.
     pub(super) compat: bool,
-    /// Nothing is refused, whatever the descriptors say.
+    /// Admits the request even if a descriptor refuses.
     pub(super) all_shadow: bool,
 }
 
-/// The answer to a request, of which each descriptor was answered.
-pub(super) fn response(over: bool, each: &[Said<'_>], style: Style) -> RateLimitResponse {
-    let refused = over && !style.all_shadow;
+/// Builds the response from the results of all descriptors.
+pub(super) fn response(
+    over: bool,
+    each: &[DescriptorResult<'_>],
+    options: ResponseOptions,
+) -> RateLimitResponse {
+    let refused = over && !options.all_shadow;
     let mut headers = Vec::new();
     if refused {
         denied_headers(each, &mut headers);
     }
-    if style.compat {
+    if options.compat {
         compat_headers(each, &mut headers);
     }
     RateLimitResponse {
         overall_code: code(refused).into(),
-        statuses: each.iter().map(Said::status).collect(),
+        statuses: each.iter().map(DescriptorResult::status).collect(),
         response_headers_to_add: headers,
-        dynamic_metadata: Some(dynamic_metadata(refused, each, style)),
+        dynamic_metadata: Some(dynamic_metadata(refused, each, options)),
         ..RateLimitResponse::default()
     }
 }
 
-/// The descriptor that counts: of those that refuse the one that takes longest, otherwise the one of which least is left.
-fn binding<'s, 'a>(refused: bool, each: &'s [Said<'a>]) -> Option<&'s Said<'a>> {
+/// The binding descriptor: of those that refuse the one with the longest retry time, otherwise the one with the least remaining.
+fn binding<'s, 'a>(
+    refused: bool,
+    each: &'s [DescriptorResult<'a>],
+) -> Option<&'s DescriptorResult<'a>> {
     if refused {
-        let over = each.iter().filter(|said| said.over && !said.shadow);
-        return over.max_by_key(|said| said.retry_after);
+        let over = each.iter().filter(|result| result.over && !result.shadow);
+        return over.max_by_key(|result| result.retry_after);
     }
     let enforced = each
         .iter()
-        .filter(|said| said.limit.is_some() && !said.shadow);
-    enforced.min_by_key(|said| said.remaining)
+        .filter(|result| result.limit.is_some() && !result.shadow);
+    enforced.min_by_key(|result| result.remaining)
 }
 
-/// `Retry-After`, which Envoy adds by itself from 1.40 on only, and the fields of the draft.
-fn denied_headers(each: &[Said<'_>], headers: &mut Vec<HeaderValue>) {
-    if let Some(wait) = binding(true, each).and_then(|said| said.retry_after) {
+/// Adds `retry-after`, which Envoy itself adds only since 1.40, and the `ratelimit` fields of the IETF draft.
+fn denied_headers(each: &[DescriptorResult<'_>], headers: &mut Vec<HeaderValue>) {
+    if let Some(wait) = binding(true, each).and_then(|result| result.retry_after) {
         let value = seconds(wait).max(1).to_string();
         headers.push(header("retry-after", value));
     }
-    let told = each.iter().filter(|said| !said.shadow);
-    let statuses: Vec<LimitStatus<'_>> = told
-        .filter_map(|said| {
-            let limit = said.limit.as_ref()?;
-            let mut standing = Standing::new(limit.quota, said.remaining.min(limit.quota));
+    let reported = each.iter().filter(|result| !result.shadow);
+    let statuses: Vec<LimitStatus<'_>> = reported
+        .filter_map(|result| {
+            let limit = result.limit.as_ref()?;
+            let mut standing = Standing::new(limit.quota, result.remaining.min(limit.quota));
             standing.window = limit.window;
-            (standing.reset, standing.more_after) = (said.reset, said.reset);
+            (standing.reset, standing.more_after) = (result.reset, result.reset);
             Some(LimitStatus::new(limit.name, standing))
         })
         .collect();
@@ -179,20 +186,21 @@ fn denied_headers(each: &[Said<'_>], headers: &mut Vec<HeaderValue>) {
     }
 }
 
-/// The three fields of the reference server: of the last ordinary descriptor that refuses, otherwise of the first of
-/// those of which least is left.
-fn compat_headers(each: &[Said<'_>], headers: &mut Vec<HeaderValue>) {
-    let refusing = |said: &&Said<'_>| said.over && !said.shadow && !said.quota;
-    let told = each.iter().rev().find(refusing);
-    let limited = each.iter().filter(|said| said.limit.is_some());
-    let told = told.or_else(|| limited.min_by_key(|said| said.remaining));
-    let Some((said, limit)) = told.and_then(|said| Some((said, said.limit.as_ref()?))) else {
+/// Adds the three header fields of the reference server: for the last descriptor that refuses and is not a quota, otherwise for
+/// the first one with the least remaining.
+fn compat_headers(each: &[DescriptorResult<'_>], headers: &mut Vec<HeaderValue>) {
+    let refusing = |result: &&DescriptorResult<'_>| result.over && !result.shadow && !result.quota;
+    let reported = each.iter().rev().find(refusing);
+    let limited = each.iter().filter(|result| result.limit.is_some());
+    let reported = reported.or_else(|| limited.min_by_key(|result| result.remaining));
+    let Some((result, limit)) = reported.and_then(|result| Some((result, result.limit.as_ref()?)))
+    else {
         return;
     };
-    let reset = said.reset.map_or(0, seconds);
+    let reset = result.reset.map_or(0, seconds);
     headers.extend([
         header("RateLimit-Limit", limit.quota.to_string()),
-        header("RateLimit-Remaining", said.remaining.to_string()),
+        header("RateLimit-Remaining", result.remaining.to_string()),
         header("RateLimit-Reset", reset.to_string()),
     ]);
 }
@@ -204,24 +212,31 @@ pub(super) fn header(key: &str, value: String) -> HeaderValue {
     }
 }
 
-/// What stands in Envoy's own log: the verdict and its limit, and what limits in shadow mode would have said. Beside it
-/// the metadata of descriptors that passed, where the first one counts.
-fn dynamic_metadata(refused: bool, each: &[Said<'_>], style: Style) -> Map {
+/// The dynamic metadata, which Envoy can log: the verdict, its limit, and the verdicts of limits in shadow mode. Also merges the
+/// metadata of the descriptors that were admitted; the first one wins.
+fn dynamic_metadata(refused: bool, each: &[DescriptorResult<'_>], options: ResponseOptions) -> Map {
     let mut own = Map::with_capacity(4);
     own.push("verdict", verdict(refused));
-    if let Some(said) = binding(refused, each) {
-        own.push("limit", Value::text(said.name().to_owned()));
-        own.push("remaining", Value::number(said.remaining));
-        if let Some(reason) = said.reason.filter(|_| refused) {
+    if let Some(result) = binding(refused, each) {
+        own.push("limit", Value::text(result.name().to_owned()));
+        own.push("remaining", Value::number(result.remaining));
+        if let Some(reason) = result.reason.filter(|_| refused) {
             own.push("reason", Value::text(reason));
         }
-        if let Some(wait) = said.retry_after.filter(|_| refused) {
+        if let Some(wait) = result.retry_after.filter(|_| refused) {
             own.push("retry_after", Value::number(seconds(wait).max(1)));
         }
     }
-    let shadows: Vec<(&str, bool)> = match style.all_shadow {
-        true => each.iter().map(|said| (said.name(), said.over)).collect(),
-        false => each.iter().flat_map(|said| &said.would).copied().collect(),
+    let shadows: Vec<(&str, bool)> = match options.all_shadow {
+        true => each
+            .iter()
+            .map(|result| (result.name(), result.over))
+            .collect(),
+        false => each
+            .iter()
+            .flat_map(|result| &result.shadow_verdicts)
+            .copied()
+            .collect(),
     };
     if let Some(first) = shadows.iter().find(|(_, over)| *over).or(shadows.first()) {
         let text = |name: &str| Value::text(name.to_owned());
@@ -235,8 +250,8 @@ fn dynamic_metadata(refused: bool, each: &[Said<'_>], style: Style) -> Map {
     }
     let mut all = Map::with_capacity(1);
     all.push("plimsoll", Value::Map(own));
-    let passed = each.iter().filter(|said| !said.over);
-    for more in passed.filter_map(|said| said.metadata) {
+    let passed = each.iter().filter(|result| !result.over);
+    for more in passed.filter_map(|result| result.metadata) {
         all.add_missing(more);
     }
     all

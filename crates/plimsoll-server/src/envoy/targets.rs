@@ -1,4 +1,4 @@
-//! What the descriptors of a request ask, by the tree of the configuration or by limits of their own.
+//! Resolves the descriptors of a request to counters: by the tree of the configuration, or by an override.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use super::stats::LimitStats;
 use super::status::Limit;
 use super::tree::{Found, Rate, Rule, Tree, override_key, override_stat};
 
-/// What a descriptor asks.
+/// The counter of a descriptor.
 pub(super) enum Target {
-    /// There is no limit for it.
+    /// No limit matches.
     Nothing,
     Unlimited(Arc<Rule>),
     Counted(Counted),
@@ -34,43 +34,43 @@ impl Target {
     }
 }
 
-/// What the descriptors of a request ask.
+/// The targets of all descriptors of a request.
 pub(super) type Targets = SmallVec<[Target; 1]>;
 
-/// A counter that is asked.
+/// A counter and the hits that are applied to it.
 pub(super) struct Counted {
     pub(super) key: String,
     pub(super) rate: Rate,
     pub(super) by: By,
     pub(super) stats: Arc<LimitStats>,
-    /// What it is called in statistics, if not by the path of its rule.
+    /// The name in statistics, if it differs from the path of the rule.
     stat: Option<String>,
     pub(super) hits: Hits,
     pub(super) quota: bool,
 }
 
-/// Whose limit it is.
+/// Where the limit comes from.
 pub(super) enum By {
     Rule(Arc<Rule>),
-    /// The descriptor brings it itself: the limit of the engine that counts it.
+    /// An override: the name of the engine limit that counts it.
     Own(String),
 }
 
-/// What is done to a counter.
+/// The operation on a counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hits {
     Take(u64),
-    /// Nothing: it is looked at.
-    Look,
-    /// It is given back.
+    /// 0 hits: the counter is only read.
+    Peek,
+    /// Negative hits: refunds the counter.
     Return(u64),
 }
 
-/// What came of it.
+/// The result of the operation.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Outcome {
     pub(super) over: bool,
-    /// Whether its hits were taken.
+    /// Whether its hits were charged.
     pub(super) taken: bool,
     pub(super) remaining: u64,
     pub(super) reason: Option<Reason>,
@@ -95,12 +95,12 @@ impl Counted {
         }
     }
 
-    /// Whether the descriptor brings its limit itself.
+    /// Whether the limit is an override.
     pub(super) const fn is_own(&self) -> bool {
         matches!(self.by, By::Own(_))
     }
 
-    /// How much is left, of what is left of the counter; and whether the limit is exceeded.
+    /// From what remains of the counter: how much remains of the limit, and whether the limit is exceeded.
     pub(super) fn left(&self, remaining: u64) -> (u64, bool) {
         let limit = u64::from(self.rate.limit);
         if !self.is_own() {
@@ -121,10 +121,10 @@ impl Counted {
         self.rule().is_some_and(|rule| rule.shadow)
     }
 
-    /// Which mark says that it is above its limit.
+    /// The limit and the key of the mark for counters above their limits.
     pub(super) fn mark(&self) -> (String, String) {
         let key = format!("{} {}", self.engine_limit(), self.key);
-        (generate::over(self.rate.window()), key)
+        (generate::over_limit_mark(self.rate.window()), key)
     }
 
     pub(super) fn limit(&self) -> Limit<'_> {
@@ -178,12 +178,12 @@ impl Envoy {
             }
             let rate =
                 Rate::new(own.requests_per_unit, unit, own.unit_multiplier).map_err(wrong)?;
-            self.know(rate.window())?;
+            self.add_window(rate.window())?;
             let stat = override_stat(domain, &descriptor.entries);
             return Ok(Target::Counted(Counted {
                 key: override_key(domain, &descriptor.entries),
                 rate,
-                by: By::Own(generate::own(rate.window())),
+                by: By::Own(generate::override_limit(rate.window())),
                 stats: self.stats.limit(&stat),
                 stat: Some(stat),
                 hits,
@@ -218,17 +218,17 @@ impl Envoy {
     }
 }
 
-/// How much a descriptor asks for.
+/// The hits of a descriptor.
 fn hits(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Hits {
     let of_request = u64::from(request.hits_addend.max(1));
     match descriptor.hits_addend.unwrap_or(of_request) {
-        0 => Hits::Look,
+        0 => Hits::Peek,
         hits if descriptor.is_negative_hits => Hits::Return(hits),
         hits => Hits::Take(hits),
     }
 }
 
-/// Leaves out limits that others are in the place of.
+/// Removes the limits that other matched limits replace.
 pub(super) fn replace(targets: &mut [Target]) {
     let rules = targets.iter().filter_map(Target::rule);
     let mut replaced = rules.flat_map(|rule| &rule.replaces).peekable();

@@ -1,4 +1,4 @@
-//! Descriptors of a configuration as a tree, and which limit a descriptor of a request finds there.
+//! The configured descriptors as a tree, and the lookup of a request's descriptor in it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -11,28 +11,28 @@ use super::metadata::Map;
 use super::proto::{Entry, Unit};
 use super::stats::LimitStats;
 
-/// All domains.
+/// The descriptors of all domains.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     domains: HashMap<String, Level>,
     nodes: Vec<Node>,
 }
 
-/// Descriptors that stand beside each other.
+/// Sibling descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Level {
-    /// By their key, or key and value, as [`joined`].
+    /// Nodes by key, or by key and value, as [`joined`].
     exact: HashMap<String, usize>,
-    /// Those with a `*`, in the order of the file.
+    /// Nodes with a `*`, in the order of the file.
     wild: Vec<usize>,
 }
 
-/// A descriptor of the configuration.
+/// A configured descriptor.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Its key, or key and value, as [`joined`].
+    /// The key, or key and value, as [`joined`].
     pub(super) text: String,
-    /// Whether all values that a pattern fits are counted together.
+    /// Whether all values that match a pattern share a counter.
     pub(super) shared: bool,
     pub(super) value_to_metric: bool,
     pub(super) rule: Option<Arc<Rule>>,
@@ -42,9 +42,9 @@ pub(super) struct Node {
 /// A limit.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// What it is called among the limits of the engine.
+    /// The name of the engine limit.
     pub(super) id: String,
-    /// What it is called in statistics: its domain and its descriptors.
+    /// The name in statistics: the domain and the descriptors.
     pub(super) path: String,
     pub(super) rate: Rate,
     pub(super) unlimited: bool,
@@ -54,28 +54,28 @@ pub(super) struct Rule {
     pub(super) quota: bool,
     pub(super) detailed: bool,
     pub(super) metadata: Option<Map>,
-    /// What is counted of it under its path, once it was asked.
+    /// The statistics of its path, resolved at first use.
     pub(super) stats: OnceLock<Arc<LimitStats>>,
 }
 
-/// So many in each of so many units.
+/// A number of requests for each window of `multiplier` units.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) struct Rate {
     pub(super) limit: u32,
     pub(super) unit: Unit,
-    /// 1, but for limits that come with a request.
+    /// 1, except for overrides.
     pub(super) multiplier: u32,
 }
 
-/// The longest window: a hundred years.
+/// Maximum window: a hundred years.
 const LONGEST_WINDOW: u64 = 100 * Unit::Year.seconds();
 
 impl Rate {
-    /// So many in each of `multiplier` units; one unit where nothing is said.
+    /// `limit` requests for each window of `multiplier` units; 1 if `None`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the multiplier.
+    /// If the multiplier is invalid.
     pub(super) fn new(limit: u32, unit: Unit, multiplier: Option<u32>) -> Result<Self, String> {
         let rate = Self {
             limit,
@@ -92,41 +92,41 @@ impl Rate {
         Ok(rate)
     }
 
-    /// How long a window is, in seconds.
+    /// The length of a window, in seconds.
     pub(super) const fn window(self) -> u64 {
         self.unit.seconds() * self.multiplier as u64
     }
 }
 
-/// What a descriptor of a request finds.
+/// The result of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// There is no such domain.
+    /// The domain is not configured.
     NoDomain,
-    /// There is no limit for it.
+    /// No limit matches.
     Nothing,
     Limit(Match),
 }
 
-/// A limit for a descriptor of a request.
+/// The limit that matches a descriptor of a request.
 #[derive(Debug)]
 pub(super) struct Match {
     pub(super) rule: Arc<Rule>,
-    /// Which of its counters.
+    /// The key of the counter.
     pub(super) key: String,
-    /// What it is called in statistics, if not by the path of the rule.
+    /// The name in statistics, if it differs from the path of the rule.
     pub(super) stat: Option<String>,
 }
 
 #[cfg(test)]
 impl Match {
-    /// What it is called in statistics.
+    /// The name in statistics.
     pub(super) fn stat(&self) -> &str {
         self.stat.as_deref().unwrap_or(&self.rule.path)
     }
 }
 
-/// A key and its value as they are looked up. So `a` with `b_c` is the same as `a_b` with `c`.
+/// The key and value in the form of lookups. As in the reference server, `a` with `b_c` equals `a_b` with `c`.
 pub(super) fn joined(key: &str, value: &str) -> String {
     if value.is_empty() {
         return key.to_owned();
@@ -135,7 +135,7 @@ pub(super) fn joined(key: &str, value: &str) -> String {
 }
 
 impl Tree {
-    /// Whether there is this domain.
+    /// Whether the domain is configured.
     pub(super) fn has(&self, domain: &str) -> bool {
         self.domains.contains_key(domain)
     }
@@ -148,7 +148,7 @@ impl Tree {
         self.domains.len()
     }
 
-    /// The descriptors of a domain, or those below one of them.
+    /// The top-level descriptors of a domain, or the children of a node.
     fn level(&mut self, domain: &str, parent: Option<usize>) -> Option<&mut Level> {
         match parent {
             None => self.domains.get_mut(domain),
@@ -156,7 +156,7 @@ impl Tree {
         }
     }
 
-    /// Adds a descriptor. `None` if there is one of the same text.
+    /// Adds a descriptor. `None` if a sibling has the same text.
     pub(super) fn add(
         &mut self,
         domain: &str,
@@ -182,7 +182,7 @@ impl Tree {
         self.nodes.last_mut()
     }
 
-    /// The number of the node that was added last.
+    /// The index of the last node.
     pub(super) fn last(&self) -> Option<usize> {
         self.nodes.len().checked_sub(1)
     }
@@ -192,8 +192,8 @@ impl Tree {
         self.nodes.iter().filter_map(|node| node.rule.as_ref())
     }
 
-    /// The limit for a descriptor: that of the node as deep as it has entries, found from one level to the next without
-    /// a way back.
+    /// Looks up the limit for a descriptor: descends one level for each entry, without backtracking, and takes the limit of the last
+    /// node.
     pub(super) fn find(&self, domain: &str, entries: &[Entry]) -> Found {
         let Some(mut level) = self.domains.get(domain) else {
             return Found::NoDomain;
@@ -223,7 +223,7 @@ impl Tree {
         })
     }
 
-    /// One level down: key and value as they are, then patterns in the order of the file, then the key alone.
+    /// Descends one level: tries key and value, then patterns in the order of the file, then the key alone.
     fn step<'t>(
         &'t self,
         level: &'t Level,
@@ -251,7 +251,7 @@ impl Tree {
     }
 }
 
-/// How an entry was found.
+/// How an entry matched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     Value,
@@ -259,18 +259,18 @@ enum By {
     Key,
 }
 
-/// An entry of a request, and the node it leads to.
+/// An entry of a request, and the node that it matched.
 struct Step<'t> {
     node: &'t Node,
     entry: &'t Entry,
     by: By,
 }
 
-/// The way of a descriptor through the tree.
+/// The matched nodes of a descriptor, from the top level down.
 type Steps<'t> = SmallVec<[Step<'t>; 4]>;
 
 impl Step<'_> {
-    /// Whether [`stat`] calls it as the configuration does.
+    /// Whether [`stat`] names the entry as the path of the rule does.
     fn is_named_by_path(&self) -> bool {
         match self.by {
             By::Value => !self.entry.value.is_empty(),
@@ -284,12 +284,12 @@ impl Step<'_> {
         }
     }
 
-    /// The pattern by which it was found, if all that it fits are counted together.
+    /// The pattern that matched, if all values that match it share a counter.
     fn shared(&self) -> Option<&str> {
         (self.by == By::Pattern && self.node.shared).then(|| self.pattern())
     }
 
-    /// The part of the pattern that is about the value.
+    /// The part of the pattern that matches the value.
     fn pattern(&self) -> &str {
         let value = self.node.text.strip_prefix(self.entry.key.as_str());
         let value = value.and_then(|value| value.strip_prefix('_'));
@@ -297,7 +297,7 @@ impl Step<'_> {
     }
 }
 
-/// What tells apart the counters of a limit: entries whose values the configuration does not say.
+/// The key of a counter: the entries whose values the configuration does not fix.
 fn counter(steps: &[Step<'_>]) -> String {
     let length = |step: &Step<'_>| step.entry.key.len() + step.entry.value.len() + 2;
     let mut key = String::with_capacity(steps.iter().map(length).sum());
@@ -314,7 +314,7 @@ fn counter(steps: &[Step<'_>]) -> String {
     bounded(key.into(), LONGEST).into_owned()
 }
 
-/// No two lists of parts are written the same.
+/// Appends a part, escaped so that different lists of parts have different texts.
 pub(super) fn push_escaped(to: &mut String, part: &str) {
     if !part.contains(['|', '=', '\\']) {
         to.push_str(part);
@@ -328,7 +328,7 @@ pub(super) fn push_escaped(to: &mut String, part: &str) {
     }
 }
 
-/// What a limit is called where its leaf does not ask for more.
+/// The name of a limit in statistics, unless its descriptor sets `detailed_metric`.
 fn stat(domain: &str, steps: &[Step<'_>]) -> String {
     let mut stat = domain.to_owned();
     for step in steps {
@@ -346,7 +346,7 @@ fn stat(domain: &str, steps: &[Step<'_>]) -> String {
     stat
 }
 
-/// With all values.
+/// The name of a limit in statistics with all values.
 fn detailed_stat(domain: &str, steps: &[Step<'_>]) -> String {
     let any_shared = steps.iter().any(|step| step.shared().is_some());
     let mut stat = domain.to_owned();
@@ -366,7 +366,7 @@ fn detailed_stat(domain: &str, steps: &[Step<'_>]) -> String {
     stat
 }
 
-/// What a descriptor is called that brings its own limit.
+/// The name of an override in statistics.
 pub(super) fn override_stat(domain: &str, entries: &[Entry]) -> String {
     let mut stat = domain.to_owned();
     for entry in entries {
@@ -376,7 +376,7 @@ pub(super) fn override_stat(domain: &str, entries: &[Entry]) -> String {
     stat
 }
 
-/// The counter of a descriptor that brings its own limit.
+/// The key of the counter of an override.
 pub(super) fn override_key(domain: &str, entries: &[Entry]) -> String {
     let mut key = String::new();
     push_escaped(&mut key, domain);

@@ -1,4 +1,4 @@
-//! The configuration, read again when it changes or the process receives a signal.
+//! Reloads the configuration when it changes or the process receives SIGHUP.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Envoy;
 use plimsoll_admin::Hangup;
 
-/// Looks at the configuration of Envoy's reference server for ever, and reads it at once when the process gets SIGHUP. A bad
-/// one changes nothing.
+/// Polls the configuration of Envoy's reference server for changes, forever, and reloads it at once on SIGHUP. An invalid
+/// configuration changes nothing.
 pub(crate) async fn watch(envoy: Arc<Envoy>) {
     let mut ticks = interval(Hangup::EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -19,7 +19,7 @@ pub(crate) async fn watch(envoy: Arc<Envoy>) {
             () = hangup.next() => true,
         };
         let envoy = Arc::clone(&envoy);
-        // It reads files, and may have much to read.
+        // Reading many files blocks.
         let read = tokio::task::spawn_blocking(move || envoy.reload(in_any_case));
         match read.await.ok().flatten() {
             None => {}

@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: serving until the server stops.
+//! `grpc.health.v1.Health`: reports `SERVING` until the server begins to stop.
 
 use axum::Router;
 use axum::extract::Request;
@@ -8,10 +8,10 @@ use futures_util::stream;
 use prost::{Enumeration, Message};
 use tonic::Status;
 
-use crate::call;
+use crate::grpc_call;
 use plimsoll_admin::Drain;
 
-/// What can be asked about: everything, or one of the services. `ratelimit` is the name of the reference server.
+/// The known service names. The empty name is the whole server, and `ratelimit` the name that the reference server uses.
 const KNOWN: &[&str] = &[
     "",
     "ratelimit",
@@ -20,13 +20,13 @@ const KNOWN: &[&str] = &[
 ];
 
 #[derive(Clone, PartialEq, Message)]
-struct Question {
+struct HealthCheckRequest {
     #[prost(string, tag = "1")]
     service: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-struct Answer {
+struct HealthCheckResponse {
     #[prost(enumeration = "ServingStatus", tag = "1")]
     status: i32,
 }
@@ -40,7 +40,7 @@ enum ServingStatus {
     ServiceUnknown = 3,
 }
 
-impl Answer {
+impl HealthCheckResponse {
     fn new(drain: &Drain) -> Self {
         let status = match drain.has_begun() {
             true => ServingStatus::NotServing,
@@ -57,50 +57,55 @@ pub(super) fn router(drain: Drain) -> Router {
     Router::new()
         .route(
             "/grpc.health.v1.Health/Check",
-            post(|request: Request| async move { call::unary(request, |it| check(&it, &drain)).await }),
+            post(|request: Request| async move {
+                grpc_call::unary(request, |it| check(&it, &drain)).await
+            }),
         )
         .route(
             "/grpc.health.v1.Health/Watch",
             post(|request: Request| async move {
-                call::server_streaming(request, |it| Ok(watch(&it, &watched))).await
+                grpc_call::server_streaming(request, |it| Ok(watch(&it, &watched))).await
             }),
         )
 }
 
 fn check(
-    question: &Question,
+    request: &HealthCheckRequest,
     drain: &Drain,
-) -> impl Future<Output = Result<Answer, Status>> + use<> {
-    let known = KNOWN.contains(&question.service.as_str());
+) -> impl Future<Output = Result<HealthCheckResponse, Status>> + use<> {
+    let known = KNOWN.contains(&request.service.as_str());
     let answer = match known {
-        true => Ok(Answer::new(drain)),
+        true => Ok(HealthCheckResponse::new(drain)),
         false => Err(Status::not_found(format!(
             "there is no service {:?}: expected one of {KNOWN:?}",
-            question.service
+            request.service
         ))),
     };
     std::future::ready(answer)
 }
 
-/// What it is, and then what it becomes. It ends with the server.
-fn watch(question: &Question, drain: &Drain) -> impl Stream<Item = Result<Answer, Status>> + use<> {
-    let known = KNOWN.contains(&question.service.as_str());
+/// Streams the current status, then each change, until the server begins to stop.
+fn watch(
+    request: &HealthCheckRequest,
+    drain: &Drain,
+) -> impl Stream<Item = Result<HealthCheckResponse, Status>> + use<> {
+    let known = KNOWN.contains(&request.service.as_str());
     let first = match known {
-        true => Answer::new(drain),
-        false => Answer {
+        true => HealthCheckResponse::new(drain),
+        false => HealthCheckResponse {
             status: ServingStatus::ServiceUnknown.into(),
         },
     };
-    let told = known && drain.has_begun();
+    let reported = known && drain.has_begun();
     let drain = drain.clone();
-    let changes = stream::unfold(told, move |told| {
+    let changes = stream::unfold(reported, move |reported| {
         let drain = drain.clone();
         async move {
-            if told {
+            if reported {
                 return None;
             }
             drain.begun().await;
-            known.then(|| (Ok(Answer::new(&drain)), true))
+            known.then(|| (Ok(HealthCheckResponse::new(&drain)), true))
         }
     });
     stream::StreamExt::chain(stream::iter([Ok(first)]), changes)

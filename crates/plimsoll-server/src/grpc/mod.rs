@@ -1,6 +1,6 @@
-//! The gRPC port: its services, and what they have in common.
+//! The gRPC port: the router of its services, and authorization.
 //!
-//! Messages are written by hand, with the fields that are used: there is nothing to generate.
+//! The message types are written by hand, with the fields that are used, so no code is generated from `.proto` files.
 
 mod descriptors;
 mod health;
@@ -23,12 +23,17 @@ use crate::envoy;
 use crate::quota;
 use crate::state::State;
 
-/// How long calls may take that are under way when a connection is old, as the reference server has it.
+/// How long calls in progress may take after their connection has reached its maximum age, as in the reference server.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// Serves the port until `drain` begins and what is under way has ended. Connections become about as old as `age`, so that
+/// Serves the port until `drain` begins and calls in progress have ended. Connections are closed at about `age`, so that
 /// proxies spread over servers that were added.
-pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Drain, age: Duration) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    envoy: envoy::RateLimitService,
+    drain: Drain,
+    age: Duration,
+) {
     let state = Arc::clone(&envoy.state);
     let router = state.traces.layer(router(&envoy, &drain));
     let age = Age {
@@ -36,25 +41,25 @@ pub(crate) async fn serve(listener: TcpListener, envoy: envoy::Front, drain: Dra
         grace: GRACE,
     };
     let port = state.http_port().age(age).streams();
-    let answers = Port { envoy, router };
-    port.serve(listener, answers, drain).await;
+    let handler = GrpcHandler { envoy, router };
+    port.serve(listener, handler, drain).await;
 }
 
-/// All of the port: Envoy's question directly, everything else by the router. A router boxes a service and a future for each of
-/// its layers, which costs more than a decision does.
+/// The handler of the gRPC port: `ShouldRateLimit` on a fast path, all other methods by the router. A router boxes a service and a
+/// future for each of its layers, which costs more than a decision.
 #[derive(Clone)]
-struct Port {
-    envoy: envoy::Front,
+struct GrpcHandler {
+    envoy: envoy::RateLimitService,
     router: Router,
 }
 
-impl Handler for Port {
+impl Handler for GrpcHandler {
     async fn handle(&self, request: http::Request<TimedBody>, peer: SocketAddr) -> Response {
         let state = &self.envoy.state;
         let is_direct = request.uri().path() == envoy::SHOULD_RATE_LIMIT
             && *request.method() == Method::POST
             && state.is_authorized(request.headers())
-            && !state.traces.are_there();
+            && !state.traces.is_enabled();
         match is_direct {
             true => envoy::answer(&self.envoy, request).await,
             false => self.router.handle(request, peer).await,
@@ -62,8 +67,8 @@ impl Handler for Port {
     }
 }
 
-/// All services of the port. Requests for the health of the server need no token.
-fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
+/// All services of the port. The health service needs no token.
+fn router(envoy: &envoy::RateLimitService, drain: &Drain) -> Router {
     let state = &envoy.state;
     let authorized = axum::middleware::from_fn_with_state(Arc::clone(state), authorize);
     quota::router(&state.quotas, drain)
@@ -74,7 +79,7 @@ fn router(envoy: &envoy::Front, drain: &Drain) -> Router {
         .fallback(unknown)
 }
 
-/// Passes requests that carry the token, if one is set.
+/// Middleware that refuses requests without the token, if one is set.
 async fn authorize(Extract(state): Extract<Arc<State>>, request: Request, next: Next) -> Response {
     if !state.is_authorized(request.headers()) {
         let why = "expected the metadata authorization: Bearer TOKEN";

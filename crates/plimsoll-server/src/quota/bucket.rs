@@ -1,4 +1,4 @@
-//! One limit for one key, and the streams that have a part of it.
+//! A bucket: one limit for one key, divided among the streams that report it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use plimsoll_engine::{Allowance, Descriptors};
 use plimsoll_quota::{Division, Member, Push, Timing, Usage};
 
 use super::proto::{
-    Action, Assignment, Blanket, BucketId, Count, Rule, Span, Strategy, TokenBucket, What,
+    Action, ActionKind, Assignment, Blanket, BucketId, Count, Rule, Span, Strategy, TokenBucket,
 };
 
-/// One limit for one key, and the streams that have a part of it.
+/// One limit for one key, divided among the streams that report it.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// By which the limit is found again when the file has changed.
+    /// The entries by which the limit is looked up again after a reload.
     pub(super) entries: Descriptors,
     pub(super) allowance: Allowance,
     pub(super) cost: u64,
-    /// What is divided, if there is something to divide.
+    /// The division of the limit. `None` if the bucket allows or denies everything.
     pub(super) division: Option<Division>,
-    /// The owner of each member: a stream, and its name for the bucket.
+    /// The stream of each member, and the stream's id for the bucket.
     pub(super) members: HashMap<Member, (u64, BucketId)>,
     by_stream: HashMap<u64, Option<Member>>,
 }
 
-/// A message to a stream.
+/// An action for a stream.
 pub(super) type Outgoing = (u64, Action);
 
 impl Bucket {
-    /// `started` is when the server did, if members may have shares of a server before it.
+    /// `started` is when the server started, if members may have shares of an earlier server.
     pub(super) fn new(
         entries: Descriptors,
         allowance: Allowance,
@@ -51,7 +51,7 @@ impl Bucket {
         }
     }
 
-    /// The file says something else. False if what there was cannot become that.
+    /// Changes the limit after a reload. Returns `false` if the bucket has to be created again.
     pub(super) fn change(&mut self, allowance: Allowance, cost: u64, now: Moment) -> bool {
         if (self.allowance, self.cost) == (allowance, cost) {
             return true;
@@ -67,7 +67,7 @@ impl Bucket {
         }
     }
 
-    /// A stream says what it let through and refused.
+    /// Records how many requests a stream admitted and refused.
     pub(super) fn report(&mut self, stream: u64, id: &BucketId, usage: Usage, now: Moment) {
         let division = &mut self.division;
         let member = self.by_stream.entry(stream).or_insert_with(|| {
@@ -80,7 +80,7 @@ impl Bucket {
         }
     }
 
-    /// A stream has ended.
+    /// Removes the member of a stream that has ended.
     pub(super) fn leave(&mut self, stream: u64) {
         if let Some(Some(member)) = self.by_stream.remove(&stream)
             && let Some(division) = &mut self.division
@@ -90,12 +90,12 @@ impl Bucket {
         }
     }
 
-    /// How many streams have a part of it.
+    /// The number of streams that report the bucket.
     pub(super) fn streams(&self) -> usize {
         self.by_stream.len()
     }
 
-    /// Whether it can be forgotten: no member has a share of it, and a new one would be the same.
+    /// Whether the bucket can be evicted: no member has a share, and a new bucket would be equal.
     pub(super) fn is_fresh(&self) -> bool {
         self.by_stream.is_empty() && self.division.as_ref().is_none_or(Division::is_fresh)
     }
@@ -105,7 +105,7 @@ impl Bucket {
         next.is_some_and(|next| next <= now)
     }
 
-    /// What is to be sent now. `of` is the stream that reported, with what it calls the bucket.
+    /// The actions to send now. `of` is the stream that reported, and its id for the bucket.
     pub(super) fn outgoing(&mut self, of: Option<(u64, &BucketId)>, now: Moment) -> Vec<Outgoing> {
         let Some(division) = &mut self.division else {
             let blanket = match self.allowance {
@@ -131,7 +131,7 @@ impl Bucket {
     }
 }
 
-/// The rate in requests, and how many at once.
+/// The rate and the burst, in requests.
 fn terms(allowance: Allowance, cost: u64) -> Option<(Quota, u64)> {
     let Allowance::Rate(limit, window) = allowance else {
         return None;
@@ -162,6 +162,6 @@ fn action(bucket: BucketId, rule: Rule, ttl: Duration) -> Action {
     };
     Action {
         bucket: Some(bucket),
-        what: Some(What::Assign(assignment)),
+        kind: Some(ActionKind::Assign(assignment)),
     }
 }

@@ -1,4 +1,4 @@
-//! Envoy's rate limit quota service: limits of the file, divided among the proxies that report.
+//! Envoy's rate limit quota service: divides limits of the file among the proxies that report usage.
 
 mod bucket;
 mod proto;
@@ -15,7 +15,7 @@ use axum::routing::post;
 pub(crate) use quotas::Quotas;
 pub(crate) use view::{metrics, page};
 
-use crate::call;
+use crate::grpc_call;
 use plimsoll_admin::Drain;
 
 const METHOD: &str =
@@ -26,7 +26,7 @@ pub(crate) fn router(quotas: &Arc<Quotas>, drain: &Drain) -> Router {
     Router::new().route(
         METHOD,
         post(|request: Request| async move {
-            call::streaming(request, |reports| {
+            grpc_call::streaming(request, |reports| {
                 Ok(stream::open(Arc::clone(&quotas), reports, drain.clone()))
             })
             .await

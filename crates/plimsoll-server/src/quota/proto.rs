@@ -1,4 +1,4 @@
-//! The messages of the service, with the fields that are used.
+//! The protobuf messages of the quota service, with the fields that are used.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct BucketUsage {
     pub(super) denied: u64,
 }
 
-/// What a bucket is called: entries without an order.
+/// The id of a bucket: a map of entries.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub(super) struct BucketId {
     #[prost(btree_map = "string, string", tag = "1")]
@@ -48,12 +48,12 @@ pub(super) struct Response {
 pub(super) struct Action {
     #[prost(message, optional, tag = "1")]
     pub(super) bucket: Option<BucketId>,
-    #[prost(oneof = "What", tags = "2, 3")]
-    pub(super) what: Option<What>,
+    #[prost(oneof = "ActionKind", tags = "2, 3")]
+    pub(super) kind: Option<ActionKind>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum What {
+pub(super) enum ActionKind {
     #[prost(message, tag = "2")]
     Assign(Assignment),
     #[prost(message, tag = "3")]
@@ -116,7 +116,7 @@ impl Span {
         }
     }
 
-    /// The whole seconds of it: Envoy sends no more.
+    /// Converts the seconds. Envoy sends no nanoseconds.
     pub(super) fn whole(self) -> Duration {
         Duration::from_secs(u64::try_from(self.seconds).unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! All buckets and streams.
+//! The table of buckets and streams.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,58 +16,58 @@ use tonic::Status;
 use super::bucket::{Bucket, Outgoing};
 use super::proto::{Action, BucketId, BucketUsage, Response};
 
-/// How many buckets there are at most, of all limits together.
+/// Maximum number of buckets, of all limits together.
 const MOST_BUCKETS: usize = 100_000;
-/// How many buckets a stream has at most.
+/// Maximum number of buckets of one stream.
 const MOST_OF_A_STREAM: usize = 10_000;
-/// How many shares there are at most, of all streams together.
+/// Maximum number of shares, of all streams together.
 const MOST_SHARES: usize = 1_000_000;
-/// How long the entries of a bucket are together, at most.
+/// Maximum total length of the entries of a bucket id.
 const LONGEST: usize = 4096;
-/// How often is looked at what time has changed.
+/// Interval at which expired shares and reloads are handled.
 const TICK: Duration = Duration::from_millis(250);
 
-/// A limit, and a key of it.
-pub(super) type Place = (String, String);
-/// Where messages to a stream go.
+/// The name of a limit, and a key.
+pub(super) type BucketKey = (String, String);
+/// The channel of responses to a stream.
 pub(super) type Sender = mpsc::Sender<Result<Response, Status>>;
 
-/// All buckets and streams.
+/// The table of buckets and streams.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     limits: Limits,
     clock: Clock,
     started: Moment,
-    /// Until when proxies may spend shares of a server before this one.
+    /// Until when proxies may spend shares of an earlier server.
     before: Option<Moment>,
     table: Mutex<Table>,
-    /// Buckets that were reported and have no limit, or one too many.
+    /// Number of reported buckets that match no limit or exceed a bound.
     pub(super) unknown: AtomicU64,
     pub(super) pushes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) buckets: HashMap<Place, Bucket>,
+    pub(super) buckets: HashMap<BucketKey, Bucket>,
     pub(super) streams: HashMap<u64, Stream>,
-    /// What was reported of each limit: let through and refused.
+    /// Reported requests by limit: admitted and refused.
     pub(super) totals: HashMap<String, (u64, u64)>,
     opened: u64,
-    /// How many buckets all streams have together.
+    /// Number of shares of all streams.
     shares: usize,
-    /// Of which file the buckets are.
+    /// The loaded file for which the buckets were created.
     file: Weak<LimitSet>,
 }
 
-/// A stream: a proxy.
+/// The stream of one proxy.
 #[derive(Debug)]
 pub(super) struct Stream {
     sender: Sender,
-    buckets: HashMap<BucketId, Place>,
+    buckets: HashMap<BucketId, BucketKey>,
 }
 
 impl Quotas {
-    /// `restarted`: whether proxies may have shares of a server before this one.
+    /// `restarted`: whether proxies may have shares of an earlier server.
     pub(crate) fn new(limits: Limits, clock: Clock, restarted: bool) -> Arc<Self> {
         let started = clock.now();
         Arc::new(Self {
@@ -81,13 +81,13 @@ impl Quotas {
         })
     }
 
-    /// Tells proxies what time has changed, for ever.
+    /// Handles expired shares and reloads at each tick, forever.
     pub(crate) async fn tick(self: Arc<Self>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.look();
+            self.on_tick();
         }
     }
 
@@ -95,7 +95,7 @@ impl Quotas {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until when proxies may spend shares of this server, or of the one before it, if it stops now.
+    /// If this server stops now: until when proxies may spend its shares or those of an earlier server.
     pub(crate) fn until(&self) -> Moment {
         let own = match self.table().opened {
             0 => Moment::ORIGIN,
@@ -125,7 +125,7 @@ impl Quotas {
         table.close(stream);
     }
 
-    /// What a proxy has reported. False if its stream has ended.
+    /// Records the usage reports of a proxy and sends new assignments. Returns `false` if its stream has ended.
     pub(super) fn report(&self, stream: u64, usages: Vec<BucketUsage>) -> bool {
         let now = self.now();
         let mut table = self.table();
@@ -139,8 +139,8 @@ impl Quotas {
             let elapsed = report.elapsed.map(super::proto::Span::whole);
             let usage = Usage::new(report.allowed, report.denied, elapsed.unwrap_or_default());
             match self.enter(&mut table, stream, &id, now) {
-                Some(place) => {
-                    outgoing.extend(self.record(&mut table, stream, &place, &id, usage, now))
+                Some(key) => {
+                    outgoing.extend(self.record(&mut table, stream, &key, &id, usage, now))
                 }
                 None => unknown += 1,
             }
@@ -150,11 +150,17 @@ impl Quotas {
         table.streams.contains_key(&stream)
     }
 
-    /// The bucket of a stream; made, if there is a limit for it and room.
-    fn enter(&self, table: &mut Table, stream: u64, id: &BucketId, now: Moment) -> Option<Place> {
+    /// The bucket for an id of a stream. Creates it if a limit matches and no bound is exceeded.
+    fn enter(
+        &self,
+        table: &mut Table,
+        stream: u64,
+        id: &BucketId,
+        now: Moment,
+    ) -> Option<BucketKey> {
         let open = table.streams.get_mut(&stream)?;
-        if let Some(place) = open.buckets.get(id) {
-            return Some(place.clone());
+        if let Some(key) = open.buckets.get(id) {
+            return Some(key.clone());
         }
         let length = |(key, value): (&String, &String)| key.len() + value.len();
         if id.entries.iter().map(length).sum::<usize>() > LONGEST {
@@ -162,57 +168,57 @@ impl Quotas {
         }
         let entries = Descriptors(id.entries.clone().into_iter().collect());
         let found = self.limits.bucket(&entries)?;
-        let place = (found.limit, found.key);
+        let key = (found.limit, found.key);
         if open.buckets.len() >= MOST_OF_A_STREAM
             || table.shares >= MOST_SHARES
-            || (table.buckets.len() >= MOST_BUCKETS && !table.buckets.contains_key(&place))
+            || (table.buckets.len() >= MOST_BUCKETS && !table.buckets.contains_key(&key))
         {
             return None;
         }
-        open.buckets.insert(id.clone(), place.clone());
+        open.buckets.insert(id.clone(), key.clone());
         table.shares += 1;
         let restarted = self.before.is_some_and(|until| now < until);
         let started = restarted.then_some(self.started);
         table
             .buckets
-            .entry(place.clone())
+            .entry(key.clone())
             .or_insert_with(|| Bucket::new(entries, found.allowance, found.cost, started, now));
-        Some(place)
+        Some(key)
     }
 
     fn record(
         &self,
         table: &mut Table,
         stream: u64,
-        place: &Place,
+        key: &BucketKey,
         id: &BucketId,
         usage: Usage,
         now: Moment,
     ) -> Vec<Outgoing> {
-        let total = table.totals.entry(place.0.clone()).or_default();
+        let total = table.totals.entry(key.0.clone()).or_default();
         total.0 = total.0.saturating_add(usage.allowed);
         total.1 = total.1.saturating_add(usage.denied);
-        let Some(bucket) = table.buckets.get_mut(place) else {
+        let Some(bucket) = table.buckets.get_mut(key) else {
             return Vec::new();
         };
         if usage.allowed > 0 {
-            // So that requests on other ports see what proxies have used.
+            // Requests on other ports see what proxies have used.
             let cost = usage.allowed.saturating_mul(bucket.cost);
-            let ask = Ask::new(&place.0).key(&place.1).cost(cost);
+            let ask = Ask::new(&key.0).key(&key.1).cost(cost);
             self.limits.charge(&[ask]);
         }
         bucket.report(stream, id, usage, now);
         bucket.outgoing(Some((stream, id)), now)
     }
 
-    /// What time has changed, and the file.
-    fn look(&self) {
+    /// Handles a reload of the file and everything that is due.
+    fn on_tick(&self) {
         let now = self.now();
         let mut table = self.table();
         let file = self.limits.limiters().current();
         if !std::ptr::eq(table.file.as_ptr(), Arc::as_ptr(&file)) {
             table.file = Arc::downgrade(&file);
-            self.read_again(&mut table, now);
+            self.reload(&mut table, now);
         }
         let mut outgoing = Vec::new();
         table.buckets.retain(|_, bucket| {
@@ -224,21 +230,21 @@ impl Quotas {
         self.send(&mut table, outgoing);
     }
 
-    /// The file has changed: limits too, perhaps. Buckets that have none any more are dropped.
-    fn read_again(&self, table: &mut Table, now: Moment) {
+    /// Looks up the limits of all buckets again after a reload. Removes buckets without a limit.
+    fn reload(&self, table: &mut Table, now: Moment) {
         let mut gone = HashSet::new();
-        table.buckets.retain(|place, bucket| {
+        table.buckets.retain(|key, bucket| {
             let found = self.limits.bucket(&bucket.entries);
-            let found = found.filter(|found| (&found.limit, &found.key) == (&place.0, &place.1));
+            let found = found.filter(|found| (&found.limit, &found.key) == (&key.0, &key.1));
             let stays = found.is_some_and(|found| bucket.change(found.allowance, found.cost, now));
             if !stays {
-                gone.insert(place.clone());
+                gone.insert(key.clone());
             }
             stays
         });
-        // Their streams report again, and get what there is by then.
+        // Their streams report again and receive new assignments then.
         for stream in table.streams.values_mut() {
-            stream.buckets.retain(|_, place| !gone.contains(place));
+            stream.buckets.retain(|_, key| !gone.contains(key));
         }
         table.shares = table.streams.values().map(|it| it.buckets.len()).sum();
         let file = self.limits.limiters().current();
@@ -248,7 +254,7 @@ impl Quotas {
             .retain(|limit, _| config.use_of(limit).is_some());
     }
 
-    /// Sends all that is for one stream in one message. A stream that does not take it is ended: what was sent must arrive.
+    /// Sends all actions for a stream in one message. Closes a stream whose channel is full, because no assignment may be lost.
     fn send(&self, table: &mut Table, outgoing: Vec<Outgoing>) {
         let mut by_stream: HashMap<u64, Vec<Action>> = HashMap::new();
         self.pushes
@@ -268,7 +274,7 @@ impl Quotas {
     }
 }
 
-/// Until when a share lasts that is assigned now.
+/// When a share that is assigned now expires.
 fn lasts(now: Moment) -> Moment {
     now.plus(Timing::ENVOY.ttl()).plus(Timing::ENVOY.settle())
 }
@@ -279,8 +285,8 @@ impl Table {
             return;
         };
         self.shares -= stream.buckets.len();
-        for place in stream.buckets.values() {
-            if let Some(bucket) = self.buckets.get_mut(place) {
+        for key in stream.buckets.values() {
+            if let Some(bucket) = self.buckets.get_mut(key) {
                 bucket.leave(number);
             }
         }

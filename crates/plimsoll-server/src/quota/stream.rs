@@ -1,4 +1,4 @@
-//! One stream: reports in, assignments out.
+//! One stream of a proxy: reads usage reports and writes assignments.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::proto::{Response, UsageReports};
 use super::quotas::Quotas;
 use plimsoll_admin::Drain;
 
-/// How many messages a proxy may be behind.
-const BEHIND: usize = 64;
+/// Capacity of the response channel of a stream.
+const CHANNEL_CAPACITY: usize = 64;
 
-/// Reads the reports of a proxy until its stream ends; returns what is sent to it.
+/// Spawns a task that reads the reports of a proxy until its stream ends. Returns the stream of responses.
 pub(super) fn open(
     quotas: Arc<Quotas>,
     reports: Streaming<UsageReports>,
     drain: Drain,
 ) -> impl Stream<Item = Result<Response, Status>> + Send + 'static {
-    let (sender, receiver) = mpsc::channel(BEHIND);
+    let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(read(quotas, reports, sender, drain));
     stream::unfold(receiver, |mut receiver| async move {
         Some((receiver.recv().await?, receiver))
@@ -37,7 +37,7 @@ async fn read(
     loop {
         let next = tokio::select! {
             next = drain.unless_begun(reports.message()) => next,
-            // The receiver is gone.
+            // The receiver was dropped.
             () = sender.closed() => None,
         };
         match next {

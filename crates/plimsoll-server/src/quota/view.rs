@@ -1,4 +1,4 @@
-//! Quotas as an operator sees them.
+//! Quotas on the admin port: `/quotas` and metrics.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -10,27 +10,27 @@ use plimsoll_quota::{MemberView, Share};
 use serde_json::{Value, json};
 
 use super::bucket::Bucket;
-use super::quotas::{Place, Quotas};
+use super::quotas::{BucketKey, Quotas};
 
-/// How many buckets, and of each how many members, are shown.
+/// Maximum number of buckets, and of members of each bucket, on the page.
 const MOST_BUCKETS: usize = 100;
 const MOST_MEMBERS: usize = 1000;
 
-/// All buckets with what each member has, wants, and until when. Keys are masked.
+/// The buckets with the share, demand and expiry of each member. Keys are masked.
 pub(crate) fn page(quotas: &Quotas) -> Value {
     let now = quotas.now();
     let table = quotas.table();
-    let mut places: Vec<_> = table.buckets.iter().collect();
-    places.sort_by_key(|(place, bucket)| (usize::MAX - bucket.streams(), (*place).clone()));
-    let shown = places.iter().take(MOST_BUCKETS);
+    let mut buckets: Vec<_> = table.buckets.iter().collect();
+    buckets.sort_by_key(|(key, bucket)| (usize::MAX - bucket.streams(), (*key).clone()));
+    let shown = buckets.iter().take(MOST_BUCKETS);
     json!({
         "streams": table.streams.len(),
         "buckets": table.buckets.len(),
-        "shown": shown.map(|(place, bucket)| show(place, bucket, now)).collect::<Vec<_>>(),
+        "shown": shown.map(|(key, bucket)| show(key, bucket, now)).collect::<Vec<_>>(),
     })
 }
 
-fn show((limit, key): &Place, bucket: &Bucket, now: Moment) -> Value {
+fn show((limit, key): &BucketKey, bucket: &Bucket, now: Moment) -> Value {
     let mut value = json!({
         "limit": limit,
         "key": if key.is_empty() { Value::Null } else { mask(key).into() },
@@ -88,7 +88,7 @@ fn seconds(span: Duration) -> f64 {
     (span.as_secs_f64() * 10.0).round() / 10.0
 }
 
-/// Metrics in the text format of Prometheus, labelled with limits of the file only. `escaped` writes a label.
+/// Metrics in the text format of Prometheus. Labels are names of limits. `escaped` escapes the value of a label.
 pub(crate) fn metrics(quotas: &Quotas, out: &mut String, escaped: impl Fn(&str) -> String) {
     let table = quotas.table();
     let mut held: std::collections::BTreeMap<&str, (usize, f64, f64)> = Default::default();

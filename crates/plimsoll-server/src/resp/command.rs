@@ -8,15 +8,15 @@ use plimsoll_engine::{Answer, Ask, BucketParams, Decide};
 use super::frame::Replies;
 use crate::state::State;
 
-/// What becomes of the connection after a command.
+/// Whether the connection stays open after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     Go,
     Close,
 }
 
-/// Answers one command. If the limits have to be waited for, returns what the caller [awaits](take_later): it has its place in their
-/// queues already, and to ask anew would be counted anew.
+/// Answers one command. If the decision has to wait, returns it as an error, and the caller [awaits](take_later) it. It is already
+/// queued: a new decision would be counted twice.
 pub(crate) fn answer(
     state: &State,
     words: &[&[u8]],
@@ -97,7 +97,7 @@ pub(crate) fn answer(
     Ok(Next::Go)
 }
 
-/// What a connection has said of itself.
+/// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) authenticated: bool,
@@ -111,7 +111,7 @@ impl Session {
     }
 }
 
-/// Five numbers, as redis-cell answers.
+/// The five numbers of a reply of redis-cell.
 type Five = [i64; 5];
 
 fn reply(replies: &mut Replies, answer: Result<Five, String>) {
@@ -174,7 +174,7 @@ fn client(rest: &[&[u8]], replies: &mut Replies) {
     }
 }
 
-/// In which order the five numbers stand.
+/// The order of the five numbers.
 #[derive(Clone, Copy)]
 enum Order {
     /// Limited (0 or 1), limit, remaining, retry after or -1, reset after.
@@ -196,7 +196,7 @@ fn throttle(state: &State, rest: &[&[u8]], order: Order) -> Result<Five, String>
     };
     let key = text(key)?;
     let burst = number(burst, "max_burst")?;
-    // redis-cell counts what may come beside the first.
+    // The burst of redis-cell does not include the first request.
     let burst = match order {
         Order::RedisCell => burst.saturating_add(1),
         Order::ThrottleCrab => burst,
@@ -241,7 +241,7 @@ fn five(denied: Option<&Denied>, standing: Standing, order: Order) -> Five {
     }
 }
 
-/// `name key [cost]`, taken now, or what has to be waited for.
+/// `PLIMSOLL.TAKE name key [cost]`: decides now, or returns a decision that has to wait.
 fn take(state: &State, rest: &[&[u8]]) -> Result<Result<Five, Box<Decide>>, String> {
     let ask = ask(rest)?;
     if let Some(standing) = state.limits.take_now(ask) {
@@ -249,19 +249,19 @@ fn take(state: &State, rest: &[&[u8]]) -> Result<Result<Five, Box<Decide>>, Stri
     }
     state.check(ask)?;
     let mut decide = state.limits.decide(&[ask], Demand::ONE);
-    let now = decide.now().map(|decided| said(&decided));
+    let now = decide.now().map(|decided| reply_numbers(&decided));
     Ok(now.ok_or_else(|| Box::new(decide)))
 }
 
-/// The same, when it is there.
+/// Awaits a decision of [`take`] and writes the reply.
 pub(crate) async fn take_later(decide: Box<Decide>, replies: &mut Replies) {
-    reply(replies, Ok(said(&(*decide).await)));
+    reply(replies, Ok(reply_numbers(&(*decide).await)));
 }
 
 fn peek(state: &State, rest: &[&[u8]]) -> Result<Five, String> {
     let ask = ask(rest)?;
     state.check(ask)?;
-    Ok(said(&state.limits.peek(&[ask])))
+    Ok(reply_numbers(&state.limits.peek(&[ask])))
 }
 
 fn charge(state: &State, rest: &[&[u8]]) -> Result<(), String> {
@@ -285,7 +285,7 @@ fn ask<'a>(rest: &[&'a [u8]]) -> Result<Ask<'a>, String> {
     Ok(Ask::new(text(name)?).key(text(key)?).cost(cost))
 }
 
-fn said(decided: &Result<plimsoll_engine::Hold, plimsoll_engine::Refusal>) -> Five {
+fn reply_numbers(decided: &Result<plimsoll_engine::Hold, plimsoll_engine::Refusal>) -> Five {
     let five = |answer: Option<Answer<'_>>, denied: Option<&Denied>| {
         let standing = answer
             .and_then(|answer| answer.standing)
@@ -316,7 +316,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Whole seconds, rounded up: who comes a moment too early is refused again.
+/// Whole seconds, rounded up: a client that retries too early is refused again.
 fn seconds(span: Duration) -> i64 {
     signed(
         span.as_secs()

@@ -1,20 +1,20 @@
-//! The wire format of Redis: commands in, replies out. Bounded, and without a copy of what is read.
+//! The wire format of Redis (RESP): parses commands without copying them, with bounds, and writes replies.
 
 use std::fmt;
 
 use smallvec::SmallVec;
 
-/// How many arguments a command has at most.
+/// Maximum number of arguments of a command.
 const MOST_ARGUMENTS: usize = 64;
-/// How long an argument is at most.
+/// Maximum length of an argument.
 const LONGEST_ARGUMENT: usize = 64 * 1024;
-/// How long a line is at most: a length, or a command that is typed.
+/// Maximum length of a line: a length, or an inline command.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// How many digits a number has at most: no client writes leading zeros.
+/// Maximum number of digits of a number. Clients write no leading zeros.
 const MOST_DIGITS: usize = 20;
 
-/// What is wrong with what a client sent. The connection is closed after it.
+/// A protocol error. The server reports it and closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BadFrame {
     Line,
@@ -34,10 +34,10 @@ impl fmt::Display for BadFrame {
     }
 }
 
-/// The words of a command, where they stand in the buffer.
+/// The words of a command, borrowed from the read buffer.
 pub(crate) type Words<'b> = SmallVec<[&'b [u8]; 8]>;
 
-/// Reads one command from `buffer`, and says how long it is; `None` if it is not whole yet.
+/// Parses one command from `buffer` and returns its length. `None` if it is incomplete.
 pub(crate) fn read<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usize>, BadFrame> {
     words.clear();
     match buffer.first() {
@@ -48,7 +48,7 @@ pub(crate) fn read<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option
 }
 
 fn read_array<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usize>, BadFrame> {
-    // What other servers do as well: an array of nothing is no command.
+    // As in other servers, an empty array is not a command.
     let Some((count, mut at)) = number(buffer, 1, MOST_ARGUMENTS, BadFrame::Count)? else {
         return Ok(None);
     };
@@ -74,7 +74,7 @@ fn read_array<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usiz
     Ok(Some(at))
 }
 
-/// A command as people type it: words, divided by blanks.
+/// Parses an inline command: words, separated by spaces.
 fn read_inline<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usize>, BadFrame> {
     let Some(end) = buffer.iter().position(|byte| *byte == b'\n') else {
         return match buffer.len() > LONGEST_LINE {
@@ -92,8 +92,8 @@ fn read_inline<'b>(buffer: &'b [u8], words: &mut Words<'b>) -> Result<Option<usi
     Ok(Some(end + 1))
 }
 
-/// The number of at most `most` in the line that begins at `start`, and where the next line begins. Anything else in the line is
-/// `bad`.
+/// Parses a line at `start` that is a number of at most `most`. Returns the number and the start of the next line, or the error
+/// `bad` for any other line.
 #[inline]
 fn number(
     buffer: &[u8],
@@ -127,10 +127,10 @@ fn number(
     }
 }
 
-/// How long a number is as a reply: `:`, a sign, 19 digits and CRLF.
+/// Maximum length of an integer reply: `:`, a sign, 19 digits and CRLF.
 const LONGEST_INTEGER: usize = 23;
 
-/// Replies, written into a buffer.
+/// A buffer of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     pub(crate) buffer: Vec<u8>,
@@ -143,7 +143,7 @@ impl Replies {
         self.line(b'+', text);
     }
 
-    /// An error. Line breaks would end it early.
+    /// Writes an error. Control characters become spaces, because a line break would end the reply.
     pub(crate) fn error(&mut self, text: &str) {
         let text: String = text
             .chars()
@@ -156,8 +156,7 @@ impl Replies {
         self.line(b':', itoa::Buffer::new().format(number));
     }
 
-    /// An array of five numbers, which is what most commands are answered by. It is written from its end, so that each digit has
-    /// its place, and copied once.
+    /// Writes an array of five numbers, the reply to most commands. It is formatted backwards in a local buffer and copied once.
     pub(crate) fn five(&mut self, numbers: [i64; 5]) {
         let mut text = [0; 4 + 5 * LONGEST_INTEGER];
         let mut at = text.len();
@@ -196,7 +195,7 @@ impl Replies {
         self.line(b'*', itoa::Buffer::new().format(length));
     }
 
-    /// A map of so many pairs: an array of twice as many for clients that know no maps.
+    /// Begins a map of `pairs` pairs; for RESP2 clients an array of twice the length.
     pub(crate) fn map(&mut self, pairs: usize) {
         match self.resp3 {
             true => self.line(b'%', itoa::Buffer::new().format(pairs)),

@@ -1,4 +1,4 @@
-//! The RESP port: limits for every client of Redis.
+//! The RESP port: serves limits to Redis clients.
 
 mod command;
 mod frame;
@@ -18,22 +18,22 @@ use crate::state::State;
 use command::{Next, Session};
 use frame::{Replies, Words};
 
-/// Replies are sent when so much has come together, also if more commands are there.
+/// Replies are flushed at this length, even if more commands are buffered.
 const FLUSH: usize = 64 * 1024;
-/// How much is read at once, at least.
+/// Minimum free space in the buffer for one read.
 const READ: usize = 4 * 1024;
-/// How much room a connection keeps for what it reads.
+/// Maximum capacity of an empty read buffer.
 const LARGE: usize = 64 * 1024;
-/// How long a connection may be idle, or write nothing of what is read of it.
+/// Timeout of a connection that sends nothing or does not read its replies.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Accepts connections until the server stops and what is under way has ended, for which it has some time.
+/// Accepts connections until the server stops, then waits for open connections, with a timeout.
 pub(crate) async fn serve(listener: TcpListener, state: Arc<State>) {
-    // Nothing is sent: it is closed when the last connection has ended.
+    // Nothing is sent: the channel closes when the last connection has ended.
     let (open, mut ended) = mpsc::channel::<Infallible>(1);
     while let Some(accepted) = state.drain.unless_begun(listener.accept()).await {
         let Ok((stream, _peer)) = accepted else {
-            // Out of descriptors, mostly: others may end meanwhile.
+            // Usually out of file descriptors: wait for other connections to end.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -48,15 +48,15 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<State>) {
         });
     }
     drop((listener, open));
-    let _ = tokio::time::timeout(state.last, ended.recv()).await;
+    let _ = tokio::time::timeout(state.drain_timeout, ended.recv()).await;
 }
 
-/// Answers the commands of one connection, as many at once as have come.
+/// Serves one connection. Answers pipelined commands in batches.
 async fn connection(mut stream: TcpStream, state: &State) -> std::io::Result<()> {
     let mut buffer = Vec::new();
     let mut replies = Replies::default();
     let mut session = Session::new(state);
-    // Both are made once: what is waited for between two batches is neither, mostly.
+    // Both futures are created once per connection rather than once per batch.
     let mut idle = pin!(tokio::time::sleep(IDLE));
     let mut stops = pin!(state.drain.begun());
     loop {
@@ -67,7 +67,7 @@ async fn connection(mut stream: TcpStream, state: &State) -> std::io::Result<()>
             () = &mut stops => 0,
             () = &mut idle => 0,
         };
-        // The client has left, was idle for too long, or the server stops.
+        // The client disconnected or was idle for too long, or the server stops.
         if read == 0 {
             return Ok(());
         }
@@ -78,14 +78,14 @@ async fn connection(mut stream: TcpStream, state: &State) -> std::io::Result<()>
         }
         buffer.drain(..done);
         if buffer.is_empty() {
-            // What a large command took is free again.
+            // Releases the memory of a large command.
             buffer.shrink_to(LARGE);
         }
         idle.as_mut().reset(Instant::now() + IDLE);
     }
 }
 
-/// Answers the commands that have come whole, and says how long they are together.
+/// Answers the complete commands in `buffer` and returns their total length.
 async fn batch(
     stream: &mut TcpStream,
     state: &State,
@@ -128,7 +128,7 @@ async fn send(stream: &mut TcpStream, replies: &mut Replies) -> std::io::Result<
     if replies.buffer.is_empty() {
         return Ok(());
     }
-    // Mostly there is room for all of it, and no time to be kept.
+    // Usually the socket buffer has room, and no timer is needed.
     let sent = match stream.try_write(&replies.buffer) {
         Ok(sent) => sent,
         Err(error) if error.kind() == ErrorKind::WouldBlock => 0,

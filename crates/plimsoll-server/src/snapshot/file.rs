@@ -1,4 +1,4 @@
-//! The form of the file: lines of JSON. The first says what it is, the last how long it is and its checksum.
+//! The snapshot format: lines of JSON. The first line is a header, the last one has the number of lines and a checksum.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,45 +9,45 @@ use plimsoll::Moment;
 use plimsoll_engine::{Saved, SavedBucket};
 use serde::{Deserialize, Serialize};
 
-/// The form that this program writes, and the newest that it reads.
+/// The format version that this program writes, and the newest one that it reads.
 pub(super) const VERSION: u64 = 2;
 
-/// What it is.
+/// The first line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Head {
-    /// The version of the form.
+pub(super) struct Header {
+    /// The format version.
     pub(super) plimsoll_snapshot: u64,
     pub(super) saved_at: Moment,
 }
 
-/// Something that is remembered.
+/// A saved state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
     Limit(Saved),
-    /// Of the configuration of Envoy's reference server.
+    /// A limit from the configuration of Envoy's reference server.
     Envoy(Saved),
     Bucket(SavedBucket),
 }
 
-/// That it is whole.
+/// The last line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct End {
-    /// How many lines there are before this one.
+pub(super) struct Trailer {
+    /// The number of lines before this one.
     pub(super) lines: u64,
-    /// Of all bytes before this line.
+    /// The checksum of all bytes before this line.
     pub(super) crc32: u32,
 }
 
-/// Writes lines.
-pub(super) struct Lines<W> {
+/// Writes a snapshot line by line.
+pub(super) struct SnapshotWriter<W> {
     to: W,
     sum: Hasher,
     count: u64,
     line: Vec<u8>,
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> SnapshotWriter<W> {
     pub(super) fn new(to: W, saved_at: Moment) -> io::Result<Self> {
         let mut lines = Self {
             to,
@@ -55,7 +55,7 @@ impl<W: Write> Lines<W> {
             count: 0,
             line: Vec::new(),
         };
-        lines.put(&Head {
+        lines.put(&Header {
             plimsoll_snapshot: VERSION,
             saved_at,
         })?;
@@ -75,14 +75,14 @@ impl<W: Write> Lines<W> {
         self.to.write_all(&self.line)
     }
 
-    /// How many lines there are.
+    /// The number of lines written so far.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Writes the last line.
+    /// Writes the last line, with the checksum.
     pub(super) fn end(mut self) -> io::Result<W> {
-        let end = End {
+        let end = Trailer {
             lines: self.count,
             crc32: self.sum.clone().finalize(),
         };
@@ -91,9 +91,9 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// Why a file is not used.
+/// Why a snapshot is invalid.
 #[derive(Debug)]
-pub(super) enum Bad {
+pub(super) enum SnapshotError {
     Io(io::Error),
     NoSnapshot,
     Version(u64),
@@ -103,7 +103,7 @@ pub(super) enum Bad {
     Line(u64, String),
 }
 
-impl fmt::Display for Bad {
+impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "it cannot be read: {error}"),
@@ -124,7 +124,7 @@ impl fmt::Display for Bad {
     }
 }
 
-impl From<io::Error> for Bad {
+impl From<io::Error> for SnapshotError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }

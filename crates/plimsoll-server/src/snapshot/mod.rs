@@ -1,13 +1,13 @@
-//! What outlives the process: the states of limits in memory, in a file of a directory that is given.
+//! Snapshots: the states of limits in memory, written to a file so that they survive a restart.
 //!
-//! The file is written beside its place, brought to the disk, and moved there; so whoever reads it finds the old one or
-//! the new one. It ends with a checksum, which is checked before anything of it is used. Moments in it are those of the
-//! wall clock, so a limit that is read goes on as if the process had never ended.
+//! A snapshot is written to a temporary file, synced and renamed, so a reader finds either the old file or the new one. Its checksum
+//! is verified before any state is restored. Moments are wall-clock times, so a restored limit continues as if the process
+//! had not ended.
 
 mod file;
-mod lost;
 mod read;
 mod shares;
+mod unrestored;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -19,29 +19,29 @@ use std::time::Duration;
 use plimsoll::{Clock, Moment};
 use plimsoll_engine::{Limits, Parametric};
 
-use self::file::{Line, Lines};
+use self::file::{Line, SnapshotWriter};
 
-pub(crate) use self::read::Kept;
+pub(crate) use self::read::LoadedSnapshot;
 
-/// The file in the directory, while it is written, and when it cannot be used.
+/// The names of the snapshot, of the temporary file, and of an invalid snapshot that was moved away.
 const NAME: &str = "limits.snapshot";
 const WRITING: &str = "limits.snapshot.new";
 const BAD: &str = "limits.snapshot.bad";
 
-/// Where states are kept.
+/// The directory for snapshots.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     directory: PathBuf,
-    /// One writes at a time.
+    /// Serializes writers.
     writing: Mutex<()>,
     written: AtomicU64,
     failed: AtomicU64,
-    /// The nanoseconds of the last one that was written; 0 if there is none.
+    /// When the last snapshot was written, in nanoseconds since 1970; 0 if there was none.
     last: AtomicU64,
 }
 
 impl Snapshots {
-    /// Makes the directory unless it is there.
+    /// Creates the directory if it does not exist.
     pub(crate) fn open(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         Ok(Self {
@@ -53,14 +53,14 @@ impl Snapshots {
         })
     }
 
-    /// What was kept last, if anything. What cannot be used is set aside.
+    /// Reads the last snapshot, if there is one. Renames an invalid snapshot.
     ///
     /// # Errors
     ///
-    /// If it cannot be read although it is there, or not be set aside.
-    pub(crate) fn read(&self, now: Moment) -> io::Result<Option<Kept>> {
+    /// If an invalid snapshot cannot be renamed.
+    pub(crate) fn read(&self, now: Moment) -> io::Result<Option<LoadedSnapshot>> {
         let path = self.directory.join(NAME);
-        match Kept::open(&path, now) {
+        match LoadedSnapshot::open(&path, now) {
             Ok(kept) => Ok(kept),
             Err(bad) => {
                 let aside = self.directory.join(BAD);
@@ -75,7 +75,7 @@ impl Snapshots {
         }
     }
 
-    /// Writes what the limits remember now. Says how it went in the log.
+    /// Writes a snapshot of all limits and logs the result.
     pub(crate) fn write(
         &self,
         limits: &Limits,
@@ -93,7 +93,7 @@ impl Snapshots {
             }
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                // What is there of it may be what fills the disk.
+                // The partial file may be what fills the disk.
                 let _ = fs::remove_file(self.directory.join(WRITING));
                 tracing::error!(
                     directory = %self.directory.display(),
@@ -116,7 +116,7 @@ impl Snapshots {
         // Keys may be secrets.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut lines = Lines::new(BufWriter::new(options.open(&writing)?), now)?;
+        let mut lines = SnapshotWriter::new(BufWriter::new(options.open(&writing)?), now)?;
         limits.save(|saved| lines.write(&Line::Limit(saved)))?;
         envoy.save(|saved| lines.write(&Line::Envoy(saved)))?;
         buckets.save(|saved| lines.write(&Line::Bucket(saved)))?;
@@ -125,12 +125,12 @@ impl Snapshots {
         to.flush()?;
         to.get_ref().sync_all()?;
         fs::rename(&writing, self.directory.join(NAME))?;
-        // So that the name is on the disk too.
+        // Syncs the rename.
         File::open(&self.directory)?.sync_all()?;
         Ok(count)
     }
 
-    /// How many were written, how many could not be, and when the last one was.
+    /// The number of snapshots written, the number of failures, and when the last one was written.
     pub(crate) fn counts(&self) -> (u64, u64, Option<Duration>) {
         let last = self.last.load(Ordering::Relaxed);
         (

@@ -1,4 +1,4 @@
-//! Reading what was kept: all of it is checked before any of it is used.
+//! Reads snapshots. The whole file is verified before any state is restored.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
@@ -9,30 +9,30 @@ use crc32fast::Hasher;
 use plimsoll::Moment;
 use plimsoll_engine::{Limits, Parametric, Saved};
 
-use super::file::{Bad, End, Head, Line, VERSION};
-use super::lost::Lost;
+use super::file::{Header, Line, SnapshotError, Trailer, VERSION};
+use super::unrestored::Unrestored;
 
-/// By how much the clock of the machine may have been put back: then time stands still so long for what was kept.
+/// How far the wall clock may have stepped back since the snapshot was written. Restored limits do not refill for that time.
 const SKEW: Duration = Duration::from_secs(60);
-/// No line is longer than the longest key and what is remembered of it. A log of many entries is long.
+/// Maximum length of a line. A sliding log with many entries is long.
 const LONGEST: usize = 64 << 20;
 
-/// A snapshot that was checked.
+/// A snapshot that was read and verified.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct LoadedSnapshot {
     from: BufReader<File>,
     lines: u64,
-    /// Everything but keys, to build limits with.
+    /// The states of limits without keys, with which limits are built.
     pub(crate) limits: Vec<Saved>,
-    /// The limits of the configuration of Envoy's reference server that follow.
+    /// The names of the limits from the configuration of Envoy's reference server.
     pub(crate) envoy: Vec<String>,
-    /// How long ago it was written.
+    /// The time since it was written.
     pub(crate) age: Duration,
 }
 
-impl Kept {
-    /// Checks a file. `None` if there is none.
-    pub(super) fn open(path: &Path, now: Moment) -> Result<Option<Self>, Bad> {
+impl LoadedSnapshot {
+    /// Reads and verifies a file. `None` if it does not exist.
+    pub(super) fn open(path: &Path, now: Moment) -> Result<Option<Self>, SnapshotError> {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -41,26 +41,26 @@ impl Kept {
         let mut from = BufReader::with_capacity(1 << 16, file);
         let mut line = Vec::new();
         if !next(&mut from, &mut line)? {
-            return Err(Bad::Truncated);
+            return Err(SnapshotError::Truncated);
         }
-        let Ok(head) = serde_json::from_slice::<Head>(&line) else {
-            return Err(Bad::NoSnapshot);
+        let Ok(head) = serde_json::from_slice::<Header>(&line) else {
+            return Err(SnapshotError::NoSnapshot);
         };
         if head.plimsoll_snapshot > VERSION {
-            return Err(Bad::Version(head.plimsoll_snapshot));
+            return Err(SnapshotError::Version(head.plimsoll_snapshot));
         }
         let ahead = head.saved_at.since(now);
         if ahead > SKEW {
-            return Err(Bad::Future(ahead));
+            return Err(SnapshotError::Future(ahead));
         }
         let mut sum = Hasher::new();
         let (mut lines, mut limits, mut envoy) = (0, Vec::new(), Vec::new());
         loop {
-            // The line before, which is not the last.
+            // The checksum covers every line but the last.
             sum.update(&line);
             lines += 1;
             if !next(&mut from, &mut line)? {
-                return Err(Bad::Truncated);
+                return Err(SnapshotError::Truncated);
             }
             match parse(&line, lines + 1) {
                 Ok(Line::Envoy(Saved::Keys { limiter, .. })) => envoy.push(limiter),
@@ -68,19 +68,19 @@ impl Kept {
                 | Ok(Line::Envoy(_) | Line::Bucket(_)) => {}
                 Ok(Line::Limit(saved)) => limits.push(saved),
                 Err(bad) => {
-                    let Ok(end) = serde_json::from_slice::<End>(&line) else {
-                        // Whichever comes first: a line that was damaged is none any more.
+                    let Ok(end) = serde_json::from_slice::<Trailer>(&line) else {
+                        // A damaged line may fail to parse before the checksum is compared.
                         return Err(bad);
                     };
                     if end.crc32 != sum.finalize() || end.lines != lines {
-                        return Err(Bad::Damaged);
+                        return Err(SnapshotError::Damaged);
                     }
                     break;
                 }
             }
         }
         if next(&mut from, &mut line)? {
-            return Err(Bad::Damaged);
+            return Err(SnapshotError::Damaged);
         }
         from.rewind()?;
         Ok(Some(Self {
@@ -92,7 +92,7 @@ impl Kept {
         }))
     }
 
-    /// Puts everything where it belongs. Says in the log what has no place any more. Returns how much of it had one.
+    /// Restores all states and returns their number. Logs the states that could not be restored.
     pub(crate) fn restore(
         mut self,
         limits: &Limits,
@@ -101,7 +101,7 @@ impl Kept {
     ) -> io::Result<u64> {
         let (mut restore, mut envoy) = (limits.restore(), envoy.restore());
         let (mut terms, mut count) = (None, 0);
-        let mut lost = Lost::default();
+        let mut unrestored = Unrestored::default();
         let mut line = Vec::new();
         for number in 0..self.lines {
             next(&mut self.from, &mut line)?;
@@ -110,7 +110,7 @@ impl Kept {
             }
             let parsed = parse(&line, number + 1);
             let parsed = parsed.map_err(|bad| io::Error::other(bad.to_string()))?;
-            lost.about(&parsed);
+            unrestored.begin_line(&parsed);
             let restored = match parsed {
                 Line::Limit(saved) => restore.put(saved),
                 Line::Envoy(saved) => envoy.put(saved),
@@ -122,19 +122,19 @@ impl Kept {
             };
             match restored {
                 true => count += 1,
-                false => lost.note(),
+                false => unrestored.count_state(),
             }
         }
-        lost.say();
+        unrestored.log();
         Ok(count)
     }
 }
 
-fn parse(line: &[u8], number: u64) -> Result<Line, Bad> {
-    serde_json::from_slice(line).map_err(|error| Bad::Line(number, error.to_string()))
+fn parse(line: &[u8], number: u64) -> Result<Line, SnapshotError> {
+    serde_json::from_slice(line).map_err(|error| SnapshotError::Line(number, error.to_string()))
 }
 
-/// Reads a whole line. False at the end of the file.
+/// Reads a line. Returns `false` at the end of the file.
 fn next(from: &mut BufReader<File>, line: &mut Vec<u8>) -> Result<bool, io::Error> {
     line.clear();
     loop {
@@ -150,7 +150,7 @@ fn next(from: &mut BufReader<File>, line: &mut Vec<u8>) -> Result<bool, io::Erro
             return Ok(true);
         }
         if used == 0 {
-            // A line without an end is none: something is missing.
+            // A line without a line feed was cut off.
             return Ok(false);
         }
         if line.len() > LONGEST {

@@ -1,7 +1,8 @@
-//! Whether proxies may still spend shares that a server before this one assigned.
+//! Records whether proxies may still spend quota shares that an earlier server assigned.
 //!
-//! A file beside the snapshot tells a first start from a restart: it is there, and empty, while a server runs, and says at
-//! the end until when its shares last. So a directory without it has seen no server, and after a crash nothing is assumed.
+//! A file next to the snapshot distinguishes a first start from a restart. It is empty while a server runs, and at shutdown the server
+//! writes the moment at which its last share expires. If the file is missing, no server ran before; if it is empty, the server
+//! crashed and its shares may still be valid.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,14 +14,14 @@ use super::{NAME, Snapshots};
 const SHARES: &str = "quota.shares";
 
 impl Snapshots {
-    /// Whether a server before this one may have assigned shares that still last.
+    /// Whether an earlier server may have assigned shares that have not expired.
     pub(crate) fn shares_may_last(&self, now: Moment) -> bool {
         match fs::read_to_string(self.directory.join(SHARES)) {
             Ok(text) => text
                 .trim()
                 .parse()
                 .map_or(true, |until: u64| now.as_nanos() < until),
-            // Servers of earlier versions left a snapshot only.
+            // Servers of earlier versions wrote only a snapshot.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.directory.join(NAME).exists()
             }
@@ -28,7 +29,7 @@ impl Snapshots {
         }
     }
 
-    /// Notes that this server may assign shares from now on; or at its end until when they last.
+    /// Records that this server assigns shares (`None`), or at shutdown the moment at which the last one expires.
     pub(crate) fn note_shares(&self, until: Option<Moment>) {
         let text = until.map(|until| until.as_nanos().to_string());
         if let Err(error) = self.write_shares(&text.unwrap_or_default()) {

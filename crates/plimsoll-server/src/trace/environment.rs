@@ -1,12 +1,12 @@
-//! What the variables `OTEL_*` say that the SDK does not read by itself.
+//! The variables `OTEL_*` that the SDK does not read itself.
 
 use std::time::Duration;
 
-/// Says whether there are traces at all, and checks what this program cannot do.
+/// Whether tracing is enabled. Rejects values that this program does not support.
 ///
 /// # Errors
 ///
-/// What is wrong with a variable, or with the endpoint.
+/// If a variable or the endpoint is invalid.
 pub(super) fn check(endpoint: &str) -> Result<bool, String> {
     if variable(&["OTEL_SDK_DISABLED"]).is_some_and(|(_, it)| it.eq_ignore_ascii_case("true")) {
         return Ok(false);
@@ -46,7 +46,7 @@ pub(super) fn check(endpoint: &str) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The SDK would take all traces instead.
+/// Checks the name of a sampler: the SDK would sample all traces instead of reporting an unknown one.
 fn check_sampler(name: &str, sampler: &str) -> Result<(), String> {
     const SAMPLERS: [&str; 6] = [
         "always_on",
@@ -73,7 +73,7 @@ fn check_sampler(name: &str, sampler: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How long one export may take.
+/// Timeout of one export.
 pub(super) fn timeout() -> Duration {
     let said = variable(&[
         "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
@@ -83,7 +83,7 @@ pub(super) fn timeout() -> Duration {
     Duration::from_millis(millis.unwrap_or(10_000))
 }
 
-/// Whether the service has a name.
+/// Whether a variable sets the name of the service.
 pub(super) fn names_service() -> bool {
     let attributes = variable(&["OTEL_RESOURCE_ATTRIBUTES"]);
     variable(&["OTEL_SERVICE_NAME"]).is_some()
@@ -93,7 +93,7 @@ pub(super) fn names_service() -> bool {
         })
 }
 
-/// The first of these that is set to something, and its name.
+/// The first of these variables that is set and not empty: its name and its value.
 fn variable(names: &[&'static str]) -> Option<(&'static str, String)> {
     let mut set = names.iter().filter_map(|name| {
         let value = std::env::var(name).ok()?;

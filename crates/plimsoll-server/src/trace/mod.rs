@@ -1,4 +1,4 @@
-//! Traces of decisions, for a collector that speaks OTLP. Without the feature `otlp` nothing of it is compiled.
+//! Traces of decisions, exported over OTLP. Without the feature `otlp` this module does nothing.
 
 #[cfg(feature = "otlp")]
 mod environment;
@@ -10,23 +10,23 @@ use std::time::Duration;
 use axum::Router;
 use plimsoll_engine::{Hold, Refusal};
 
-/// Where traces go, if anywhere.
+/// The exporter of traces, if tracing is enabled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces(#[cfg(feature = "otlp")] Option<std::sync::Arc<otlp::Exporter>>);
 
 impl Traces {
-    /// Those that `settings` ask for. The variables `OTEL_*` may say that there are none.
+    /// Creates the exporter for an endpoint. The variables `OTEL_*` may disable it.
     ///
     /// # Errors
     ///
-    /// What is wrong with the endpoint or with a variable.
+    /// If the endpoint or a variable is invalid.
     #[cfg(feature = "otlp")]
     pub(crate) fn new(settings: Option<&str>) -> Result<Self, String> {
         let exporter = settings.map(otlp::Exporter::new).transpose()?.flatten();
         Ok(Self(exporter.map(Into::into)))
     }
 
-    /// There are none, and whoever asks for some is told why.
+    /// Fails if an endpoint is set, because the feature is missing.
     #[cfg(not(feature = "otlp"))]
     pub(crate) fn new(settings: Option<&str>) -> Result<Self, String> {
         match settings {
@@ -35,19 +35,19 @@ impl Traces {
         }
     }
 
-    /// Whether requests and decisions are spans.
+    /// Whether requests and decisions are traced.
     #[cfg_attr(
         not(feature = "otlp"),
         expect(clippy::unused_self, reason = "there are none")
     )]
-    pub(crate) const fn are_there(&self) -> bool {
+    pub(crate) const fn is_enabled(&self) -> bool {
         #[cfg(feature = "otlp")]
         return self.0.is_some();
         #[cfg(not(feature = "otlp"))]
         false
     }
 
-    /// A router whose requests are spans, if there are traces: the same otherwise, which costs nothing.
+    /// Adds a layer that records a span for each request, if tracing is enabled.
     pub(crate) fn layer(&self, router: Router) -> Router {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = &self.0 {
@@ -57,19 +57,19 @@ impl Traces {
         router
     }
 
-    /// A decision begins: what comes of it is told to what this returns.
-    pub(crate) fn decision(&self) -> Deciding {
+    /// Starts the span of a decision.
+    pub(crate) fn decision(&self) -> DecisionSpan {
         #[cfg(feature = "otlp")]
-        return Deciding(self.0.as_ref().and_then(|exporter| exporter.decision()));
+        return DecisionSpan(self.0.as_ref().and_then(|exporter| exporter.decision()));
         #[cfg(not(feature = "otlp"))]
-        Deciding()
+        DecisionSpan()
     }
 
-    /// Sends what is left, within a time.
+    /// Exports the remaining spans, within a timeout.
     pub(crate) async fn flush(self, within: Duration) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.0 {
-            // If it panicked, that was said.
+            // The panic hook has reported a panic.
             let _ = tokio::task::spawn_blocking(move || exporter.flush(within)).await;
         }
         #[cfg(not(feature = "otlp"))]
@@ -77,12 +77,14 @@ impl Traces {
     }
 }
 
-/// The span of a decision, if there is one. It ends when it is dropped.
+/// The span of a decision, if tracing is enabled. It ends when it is dropped.
 #[must_use]
-pub(crate) struct Deciding(#[cfg(feature = "otlp")] Option<Box<opentelemetry_sdk::trace::Span>>);
+pub(crate) struct DecisionSpan(
+    #[cfg(feature = "otlp")] Option<Box<opentelemetry_sdk::trace::Span>>,
+);
 
-impl Deciding {
-    /// The decision was made; `None` if no route is for the request.
+impl DecisionSpan {
+    /// Records the decision and ends the span. `None` if no route matches the request.
     pub(crate) fn decided(self, decided: Option<&Result<Hold, Refusal>>) {
         #[cfg(feature = "otlp")]
         if let (Some(span), Some(decided)) = (self.0, decided) {
@@ -92,7 +94,7 @@ impl Deciding {
         let _ = decided;
     }
 
-    /// The decision was made for Envoy. `fields` are those of the dynamic metadata, asked for by their names.
+    /// Records a decision for Envoy and ends the span. `fields` returns a field of the dynamic metadata by its name.
     pub(crate) fn answered(
         self,
         refused: bool,

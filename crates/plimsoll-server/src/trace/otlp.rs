@@ -1,4 +1,4 @@
-//! Spans, by the SDK of OpenTelemetry.
+//! The exporter of spans, with the OpenTelemetry SDK.
 
 use std::fmt;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 
 use super::environment;
 
-/// Makes spans and sends them, a few at a time. What cannot be sent is dropped, and that is in the log.
+/// Creates spans and exports them in batches. Spans that cannot be exported are dropped and logged.
 #[derive(Debug)]
 pub(super) struct Exporter {
     provider: SdkTracerProvider,
@@ -35,7 +35,7 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Sends to `endpoint`, or where the variables say if that is empty. `None` if they say that there are no traces.
+    /// Exports to `endpoint`, or if it is empty to the endpoint of the variables. `None` if the variables disable tracing.
     pub(super) fn new(endpoint: &str) -> Result<Option<Self>, String> {
         if !environment::check(endpoint)? {
             tracing::info!("no traces are sent: the variables OTEL_* say so");
@@ -66,7 +66,7 @@ impl Exporter {
         }))
     }
 
-    /// The span of a decision, below that of the request. `None` if nobody takes this trace.
+    /// The span of a decision, a child of the request's span. `None` if the trace is not sampled.
     pub(super) fn decision(&self) -> Option<Box<Span>> {
         Context::map_current(|context| {
             let taken = context.span().is_recording();
@@ -74,7 +74,7 @@ impl Exporter {
         })
     }
 
-    /// Sends what is left, within a time.
+    /// Exports the remaining spans, within a timeout.
     pub(super) fn flush(&self, within: Duration) {
         if let Err(error) = self.provider.shutdown_with_timeout(within) {
             tracing::warn!("the last traces could not be sent: {error}");
@@ -82,7 +82,7 @@ impl Exporter {
     }
 }
 
-/// Has a request answered in a span, below that of the caller if the request names one.
+/// Runs a request in a span, a child of the caller's span if the request has a trace context.
 pub(super) async fn serve(
     State(exporter): State<Arc<Exporter>>,
     request: Request,
@@ -113,12 +113,12 @@ pub(super) async fn serve(
     answer
 }
 
-/// The name of a request and what is known of it. `None` for those that decide nothing.
+/// The span name and attributes of a request. `None` for requests that make no decision.
 fn describe(request: &Request) -> Option<(String, Vec<KeyValue>)> {
     let path = request.uri().path();
     if is_grpc(request.headers()) {
         let (service, method) = path.strip_prefix('/')?.split_once('/')?;
-        // Streams last as long as proxies, and health is asked all the time.
+        // Streams last as long as proxies run, and health checks are frequent.
         if method != "ShouldRateLimit" {
             return None;
         }
@@ -138,7 +138,7 @@ fn describe(request: &Request) -> Option<(String, Vec<KeyValue>)> {
     Some((format!("{method} {route}"), attributes))
 }
 
-/// The path of a request without the ids in it.
+/// The route of a path: the path with placeholders for ids.
 fn route(path: &str) -> Option<&'static str> {
     const ROUTES: [&str; 6] = [
         "/v1/check",
@@ -164,18 +164,18 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     kind.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// How a request was answered.
+/// The attribute with the status of the response.
 fn status(headers: &HeaderMap, status: http::StatusCode) -> KeyValue {
     if !is_grpc(headers) {
         return KeyValue::new("http.response.status_code", i64::from(status.as_u16()));
     }
-    // What went well says so after its message.
+    // A successful call has its status in the trailers.
     let code = headers.get("grpc-status").and_then(|it| it.to_str().ok());
     let code = code.and_then(|it| it.parse::<i64>().ok());
     KeyValue::new("rpc.grpc.status_code", code.unwrap_or(0))
 }
 
-/// Ends the span of a decision. Keys are not told: they may be secrets.
+/// Records a decision in its span and ends it. Keys are not recorded: they may be secrets.
 pub(super) fn decided(mut span: Span, decided: &Result<Hold, Refusal>) {
     span.set_attribute(KeyValue::new("plimsoll.allowed", decided.is_ok()));
     let (mut limits, mut shadows) = (Vec::new(), Vec::new());
@@ -209,7 +209,7 @@ pub(super) fn decided(mut span: Span, decided: &Result<Hold, Refusal>) {
     span.end();
 }
 
-/// Ends the span of a decision for Envoy.
+/// Records a decision for Envoy in its span and ends it.
 pub(super) fn answered(
     mut span: Span,
     refused: bool,
@@ -233,7 +233,7 @@ pub(super) fn answered(
     span.end();
 }
 
-/// Sends by the runtime of the server, since the thread of the SDK has none.
+/// An HTTP client that runs on the server's runtime, because the exporter thread of the SDK has none.
 struct OnRuntime {
     runtime: Handle,
     client: HyperClient,

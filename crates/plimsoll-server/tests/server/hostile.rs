@@ -150,7 +150,8 @@ async fn storms_of_resets_and_continuations() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_says_little_or_nothing_is_not_waited_for() {
-    let server = Running::changed(|settings| settings.head = Duration::from_millis(150)).await;
+    let server =
+        Running::changed(|settings| settings.head_timeout = Duration::from_millis(150)).await;
     for port in [server.http, server.grpc, server.admin] {
         for start in [
             &b""[..],
@@ -182,7 +183,7 @@ async fn who_says_little_or_nothing_is_not_waited_for() {
 async fn connections_that_do_nothing_are_bounded() {
     let most: usize =
         std::env::var("PLIMSOLL_IDLE").map_or(200, |it| it.parse().expect("a number"));
-    let server = Running::changed(|settings| settings.connections = most).await;
+    let server = Running::changed(|settings| settings.max_connections = most).await;
     let mut idle = Vec::new();
     for number in 0..most {
         let port = ports(&server)[number % 4];

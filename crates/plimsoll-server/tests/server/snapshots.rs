@@ -35,7 +35,7 @@ impl Drop for Directory {
 }
 
 async fn start(directory: &Path) -> Running {
-    Running::changed(|settings| settings.state = Some(directory.to_owned())).await
+    Running::changed(|settings| settings.state_dir = Some(directory.to_owned())).await
 }
 
 /// What is left of `logins` for a key.
@@ -107,7 +107,7 @@ async fn until(server: &Running, line: &str) {
 async fn it_is_written_now_and_then() {
     let directory = Directory::new();
     let server = Running::changed(|settings| {
-        settings.state = Some(directory.0.clone());
+        settings.state_dir = Some(directory.0.clone());
         settings.state_every = Some(Duration::from_millis(20));
     })
     .await;
@@ -193,7 +193,7 @@ async fn a_disk_that_is_full_is_said_and_everything_is_served() {
     std::os::unix::fs::symlink("/dev/full", directory.file("limits.snapshot.new"))
         .expect("it is made");
     let server = Running::changed(|settings| {
-        settings.state = Some(directory.0.clone());
+        settings.state_dir = Some(directory.0.clone());
         settings.state_every = Some(Duration::from_millis(10));
     })
     .await;
@@ -219,7 +219,7 @@ async fn a_directory_that_cannot_be_is_said_at_once() {
     fs::write(&file, "").expect("it is written");
     let mut settings = plimsoll_server::Settings::default();
     (settings.http, settings.resp, settings.admin) = (None, None, None);
-    settings.state = Some(file.join("state"));
+    settings.state_dir = Some(file.join("state"));
     let error = plimsoll_server::Server::start(settings).await;
     let error = error.expect_err("it is refused").to_string();
     assert!(error.starts_with("cannot keep states in "), "{error}");

@@ -48,7 +48,7 @@ async fn five_times_what_there_is() {
     let server = Running::changed(|settings| {
         settings.file = Some(file.clone());
         // A machine that stops this process for a while must not look like clients that say nothing.
-        settings.head = Duration::from_secs(60 * 60);
+        settings.head_timeout = Duration::from_secs(60 * 60);
     });
     let server = Arc::new(server.await);
     let ends = Instant::now() + Duration::from_secs(seconds);

@@ -1,11 +1,11 @@
-//! What is wrong with a configuration of the reference server: each mistake, its place, and what to do about it.
+//! Errors in configurations of the reference server: the message, its position and its advice.
 
 use std::path::PathBuf;
 
 use super::tree;
 use crate::envoy::load::load;
 
-/// Files, whether they are merged, and what is wrong with them.
+/// Files, whether they are merged, and the expected message.
 type Wrong<'a> = (&'a [&'a str], bool, &'a str);
 
 #[test]

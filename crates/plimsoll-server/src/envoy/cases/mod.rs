@@ -1,5 +1,5 @@
-//! What the reference server's configurations mean, as tables: which limit a descriptor finds, which counter, and what it is
-//! called.
+//! Tables of lookups in configurations of the reference server: the limit that a descriptor matches, its counter and its name in
+//! statistics.
 
 mod mistakes;
 
@@ -35,7 +35,7 @@ fn find(tree: &Tree, text: &str) -> Option<Match> {
     }
 }
 
-/// For each descriptor the limit and what it is called in statistics, or nothing.
+/// For each descriptor the expected limit and its name in statistics, or `None`.
 fn check(text: &str, cases: &[(&str, Option<(u32, &str)>)]) {
     let tree = tree(text);
     for (descriptor, expected) in cases {

@@ -1,6 +1,6 @@
-//! What every service of gRPC may use, and its health.
+//! Descriptors of the well-known protobuf types and of the health service.
 
-use super::types::{File, Msg, Of};
+use super::types::{FieldType, File, Message};
 
 pub(super) const DURATION: &str = ".google.protobuf.Duration";
 pub(super) const U32_VALUE: &str = ".google.protobuf.UInt32Value";
@@ -10,9 +10,9 @@ pub(super) const FILES: &[File] = &[
         name: "google/protobuf/duration.proto",
         package: "google.protobuf",
         imports: &[],
-        messages: &[Msg(
+        messages: &[Message(
             "Duration",
-            &[("seconds", 1, Of::I64), ("nanos", 2, Of::I32)],
+            &[("seconds", 1, FieldType::I64), ("nanos", 2, FieldType::I32)],
             None,
         )],
         enums: &[],
@@ -23,8 +23,8 @@ pub(super) const FILES: &[File] = &[
         package: "google.protobuf",
         imports: &[],
         messages: &[
-            Msg("UInt64Value", &[("value", 1, Of::U64)], None),
-            Msg("UInt32Value", &[("value", 1, Of::U32)], None),
+            Message("UInt64Value", &[("value", 1, FieldType::U64)], None),
+            Message("UInt32Value", &[("value", 1, FieldType::U32)], None),
         ],
         enums: &[],
         service: None,
@@ -34,34 +34,50 @@ pub(super) const FILES: &[File] = &[
         package: "google.protobuf",
         imports: &[],
         messages: &[
-            Msg(
+            Message(
                 "Struct",
-                &[("fields", 1, Of::Many(".google.protobuf.Struct.FieldsEntry"))],
+                &[(
+                    "fields",
+                    1,
+                    FieldType::Many(".google.protobuf.Struct.FieldsEntry"),
+                )],
                 None,
             ),
-            Msg(
+            Message(
                 "Struct/FieldsEntry",
                 &[
-                    ("key", 1, Of::Text),
-                    ("value", 2, Of::Message(".google.protobuf.Value")),
+                    ("key", 1, FieldType::Text),
+                    ("value", 2, FieldType::Message(".google.protobuf.Value")),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "Value",
                 &[
-                    ("null_value", 1, Of::Enum(".google.protobuf.NullValue")),
-                    ("number_value", 2, Of::Double),
-                    ("string_value", 3, Of::Text),
-                    ("bool_value", 4, Of::Bool),
-                    ("struct_value", 5, Of::Message(".google.protobuf.Struct")),
-                    ("list_value", 6, Of::Message(".google.protobuf.ListValue")),
+                    (
+                        "null_value",
+                        1,
+                        FieldType::Enum(".google.protobuf.NullValue"),
+                    ),
+                    ("number_value", 2, FieldType::Double),
+                    ("string_value", 3, FieldType::Text),
+                    ("bool_value", 4, FieldType::Bool),
+                    (
+                        "struct_value",
+                        5,
+                        FieldType::Message(".google.protobuf.Struct"),
+                    ),
+                    (
+                        "list_value",
+                        6,
+                        FieldType::Message(".google.protobuf.ListValue"),
+                    ),
                 ],
                 Some(("kind", 0)),
             ),
-            Msg(
+            Message(
                 "ListValue",
-                &[("values", 1, Of::Many(".google.protobuf.Value"))],
+                &[("values", 1, FieldType::Many(".google.protobuf.Value"))],
                 None,
             ),
         ],
@@ -73,13 +89,17 @@ pub(super) const FILES: &[File] = &[
         package: "grpc.health.v1",
         imports: &[],
         messages: &[
-            Msg("HealthCheckRequest", &[("service", 1, Of::Text)], None),
-            Msg(
+            Message(
+                "HealthCheckRequest",
+                &[("service", 1, FieldType::Text)],
+                None,
+            ),
+            Message(
                 "HealthCheckResponse",
                 &[(
                     "status",
                     1,
-                    Of::Enum(".grpc.health.v1.HealthCheckResponse.ServingStatus"),
+                    FieldType::Enum(".grpc.health.v1.HealthCheckResponse.ServingStatus"),
                 )],
                 None,
             ),

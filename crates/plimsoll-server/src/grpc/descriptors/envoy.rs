@@ -1,7 +1,7 @@
-//! The rate-limit service of Envoy, and its quota service.
+//! Descriptors of Envoy's rate limit service and rate limit quota service.
 
 use super::common::{DURATION, U32_VALUE};
-use super::types::{File, Msg, Of};
+use super::types::{FieldType, File, Message};
 
 const BUCKET: &str = ".envoy.service.rate_limit_quota.v3.BucketId";
 const USAGE: &str =
@@ -25,9 +25,9 @@ pub(super) const FILES: &[File] = &[
         name: "envoy/config/core/v3/base.proto",
         package: "envoy.config.core.v3",
         imports: &[],
-        messages: &[Msg(
+        messages: &[Message(
             "HeaderValue",
-            &[("key", 1, Of::Text), ("value", 2, Of::Text)],
+            &[("key", 1, FieldType::Text), ("value", 2, FieldType::Text)],
             None,
         )],
         enums: &[],
@@ -41,41 +41,43 @@ pub(super) const FILES: &[File] = &[
             "google/protobuf/wrappers.proto",
         ],
         messages: &[
-            Msg(
+            Message(
                 "RateLimitDescriptor",
                 &[
                     (
                         "entries",
                         1,
-                        Of::Many(".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.Entry"),
+                        FieldType::Many(
+                            ".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.Entry",
+                        ),
                     ),
                     (
                         "limit",
                         2,
-                        Of::Message(
+                        FieldType::Message(
                             ".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.RateLimitOverride",
                         ),
                     ),
                     (
                         "hits_addend",
                         3,
-                        Of::Message(".google.protobuf.UInt64Value"),
+                        FieldType::Message(".google.protobuf.UInt64Value"),
                     ),
-                    ("is_negative_hits", 4, Of::Bool),
+                    ("is_negative_hits", 4, FieldType::Bool),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitDescriptor/Entry",
-                &[("key", 1, Of::Text), ("value", 2, Of::Text)],
+                &[("key", 1, FieldType::Text), ("value", 2, FieldType::Text)],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitDescriptor/RateLimitOverride",
                 &[
-                    ("requests_per_unit", 1, Of::U32),
-                    ("unit", 2, Of::Enum(".envoy.type.v3.RateLimitUnit")),
-                    ("unit_multiplier", 3, Of::Message(U32_VALUE)),
+                    ("requests_per_unit", 1, FieldType::U32),
+                    ("unit", 2, FieldType::Enum(".envoy.type.v3.RateLimitUnit")),
+                    ("unit_multiplier", 3, FieldType::Message(U32_VALUE)),
                 ],
                 None,
             ),
@@ -94,80 +96,88 @@ pub(super) const FILES: &[File] = &[
             "google/protobuf/wrappers.proto",
         ],
         messages: &[
-            Msg(
+            Message(
                 "RateLimitRequest",
                 &[
-                    ("domain", 1, Of::Text),
+                    ("domain", 1, FieldType::Text),
                     (
                         "descriptors",
                         2,
-                        Of::Many(".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor"),
+                        FieldType::Many(
+                            ".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor",
+                        ),
                     ),
-                    ("hits_addend", 3, Of::U32),
+                    ("hits_addend", 3, FieldType::U32),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitResponse",
                 &[
                     (
                         "overall_code",
                         1,
-                        Of::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code"),
+                        FieldType::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code"),
                     ),
                     (
                         "statuses",
                         2,
-                        Of::Many(".envoy.service.ratelimit.v3.RateLimitResponse.DescriptorStatus"),
+                        FieldType::Many(
+                            ".envoy.service.ratelimit.v3.RateLimitResponse.DescriptorStatus",
+                        ),
                     ),
                     (
                         "response_headers_to_add",
                         3,
-                        Of::Many(".envoy.config.core.v3.HeaderValue"),
+                        FieldType::Many(".envoy.config.core.v3.HeaderValue"),
                     ),
                     (
                         "request_headers_to_add",
                         4,
-                        Of::Many(".envoy.config.core.v3.HeaderValue"),
+                        FieldType::Many(".envoy.config.core.v3.HeaderValue"),
                     ),
-                    ("raw_body", 5, Of::Bytes),
+                    ("raw_body", 5, FieldType::Bytes),
                     (
                         "dynamic_metadata",
                         6,
-                        Of::Message(".google.protobuf.Struct"),
+                        FieldType::Message(".google.protobuf.Struct"),
                     ),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitResponse/RateLimit",
                 &[
-                    ("requests_per_unit", 1, Of::U32),
+                    ("requests_per_unit", 1, FieldType::U32),
                     (
                         "unit",
                         2,
-                        Of::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit"),
+                        FieldType::Enum(
+                            ".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit",
+                        ),
                     ),
-                    ("name", 3, Of::Text),
-                    ("unit_multiplier", 4, Of::Message(U32_VALUE)),
+                    ("name", 3, FieldType::Text),
+                    ("unit_multiplier", 4, FieldType::Message(U32_VALUE)),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitResponse/DescriptorStatus",
                 &[
                     (
                         "code",
                         1,
-                        Of::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code"),
+                        FieldType::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code"),
                     ),
                     (
                         "current_limit",
                         2,
-                        Of::Message(".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit"),
+                        FieldType::Message(
+                            ".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit",
+                        ),
                     ),
-                    ("limit_remaining", 3, Of::U32),
-                    ("duration_until_reset", 4, Of::Message(DURATION)),
+                    ("limit_remaining", 3, FieldType::U32),
+                    ("duration_until_reset", 4, FieldType::Message(DURATION)),
                 ],
                 None,
             ),
@@ -193,12 +203,12 @@ pub(super) const FILES: &[File] = &[
             "google/protobuf/duration.proto",
             "google/protobuf/wrappers.proto",
         ],
-        messages: &[Msg(
+        messages: &[Message(
             "TokenBucket",
             &[
-                ("max_tokens", 1, Of::U32),
-                ("tokens_per_fill", 2, Of::Message(U32_VALUE)),
-                ("fill_interval", 3, Of::Message(DURATION)),
+                ("max_tokens", 1, FieldType::U32),
+                ("tokens_per_fill", 2, FieldType::Message(U32_VALUE)),
+                ("fill_interval", 3, FieldType::Message(DURATION)),
             ],
             None,
         )],
@@ -209,15 +219,19 @@ pub(super) const FILES: &[File] = &[
         name: "envoy/type/v3/ratelimit_strategy.proto",
         package: "envoy.type.v3",
         imports: &["envoy/type/v3/token_bucket.proto"],
-        messages: &[Msg(
+        messages: &[Message(
             "RateLimitStrategy",
             &[
                 (
                     "blanket_rule",
                     1,
-                    Of::Enum(".envoy.type.v3.RateLimitStrategy.BlanketRule"),
+                    FieldType::Enum(".envoy.type.v3.RateLimitStrategy.BlanketRule"),
                 ),
-                ("token_bucket", 3, Of::Message(".envoy.type.v3.TokenBucket")),
+                (
+                    "token_bucket",
+                    3,
+                    FieldType::Message(".envoy.type.v3.TokenBucket"),
+                ),
             ],
             Some(("strategy", 0)),
         )],
@@ -232,67 +246,67 @@ pub(super) const FILES: &[File] = &[
             "google/protobuf/duration.proto",
         ],
         messages: &[
-            Msg(
+            Message(
                 "RateLimitQuotaUsageReports",
                 &[
-                    ("domain", 1, Of::Text),
-                    ("bucket_quota_usages", 2, Of::Many(USAGE)),
+                    ("domain", 1, FieldType::Text),
+                    ("bucket_quota_usages", 2, FieldType::Many(USAGE)),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitQuotaUsageReports/BucketQuotaUsage",
                 &[
-                    ("bucket_id", 1, Of::Message(BUCKET)),
-                    ("time_elapsed", 2, Of::Message(DURATION)),
-                    ("num_requests_allowed", 3, Of::U64),
-                    ("num_requests_denied", 4, Of::U64),
+                    ("bucket_id", 1, FieldType::Message(BUCKET)),
+                    ("time_elapsed", 2, FieldType::Message(DURATION)),
+                    ("num_requests_allowed", 3, FieldType::U64),
+                    ("num_requests_denied", 4, FieldType::U64),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitQuotaResponse",
-                &[("bucket_action", 1, Of::Many(ACTION))],
+                &[("bucket_action", 1, FieldType::Many(ACTION))],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitQuotaResponse/BucketAction",
                 &[
-                    ("bucket_id", 1, Of::Message(BUCKET)),
-                    ("quota_assignment_action", 2, Of::Message(ASSIGN)),
-                    ("abandon_action", 3, Of::Message(ABANDON)),
+                    ("bucket_id", 1, FieldType::Message(BUCKET)),
+                    ("quota_assignment_action", 2, FieldType::Message(ASSIGN)),
+                    ("abandon_action", 3, FieldType::Message(ABANDON)),
                 ],
                 Some(("bucket_action", 1)),
             ),
-            Msg(
+            Message(
                 "RateLimitQuotaResponse/BucketAction/QuotaAssignmentAction",
                 &[
-                    ("assignment_time_to_live", 2, Of::Message(DURATION)),
+                    ("assignment_time_to_live", 2, FieldType::Message(DURATION)),
                     (
                         "rate_limit_strategy",
                         3,
-                        Of::Message(".envoy.type.v3.RateLimitStrategy"),
+                        FieldType::Message(".envoy.type.v3.RateLimitStrategy"),
                     ),
                 ],
                 None,
             ),
-            Msg(
+            Message(
                 "RateLimitQuotaResponse/BucketAction/AbandonAction",
                 &[],
                 None,
             ),
-            Msg(
+            Message(
                 "BucketId",
                 &[(
                     "bucket",
                     1,
-                    Of::Many(".envoy.service.rate_limit_quota.v3.BucketId.BucketEntry"),
+                    FieldType::Many(".envoy.service.rate_limit_quota.v3.BucketId.BucketEntry"),
                 )],
                 None,
             ),
-            Msg(
+            Message(
                 "BucketId/BucketEntry",
-                &[("key", 1, Of::Text), ("value", 2, Of::Text)],
+                &[("key", 1, FieldType::Text), ("value", 2, FieldType::Text)],
                 None,
             ),
         ],

@@ -1,5 +1,5 @@
-//! What the messages of this port look like, for clients that ask. With the fields that are read or written here, in the
-//! files and under the names of their specifications.
+//! The protobuf file descriptors that reflection serves. They contain the fields that this server reads or writes, with the file
+//! names and message names of the specifications.
 
 mod common;
 mod envoy;
@@ -12,9 +12,9 @@ use prost_types::{
     OneofDescriptorProto, ServiceDescriptorProto,
 };
 
-use types::{Field, File, Method, Msg, Of};
+use types::{Field, FieldType, File, Message, Method};
 
-/// All files.
+/// The descriptors of all files.
 pub(super) fn all() -> FileDescriptorSet {
     let files = common::FILES.iter().chain(envoy::FILES);
     FileDescriptorSet {
@@ -30,7 +30,7 @@ fn file(from: &File) -> FileDescriptorProto {
         dependency: from.imports.iter().map(ToString::to_string).collect(),
         ..FileDescriptorProto::default()
     };
-    for Msg(path, fields, alternatives) in from.messages {
+    for Message(path, fields, alternatives) in from.messages {
         let message = message(path, fields, *alternatives);
         within(&mut file, path).push(message);
     }
@@ -67,7 +67,7 @@ fn file(from: &File) -> FileDescriptorProto {
     file
 }
 
-/// The messages beside which the one of this path is.
+/// The list of messages to which the message with this path belongs.
 fn within<'f>(file: &'f mut FileDescriptorProto, path: &str) -> &'f mut Vec<DescriptorProto> {
     let mut messages = &mut file.message_type;
     let above = path.rsplit_once('/').map_or("", |(above, _)| above);
@@ -113,19 +113,19 @@ fn message(
 
 fn field(&(name, number, of): &Field) -> FieldDescriptorProto {
     let (kind, type_name) = match of {
-        Of::Text => (Type::String, None),
-        Of::Bytes => (Type::Bytes, None),
-        Of::Bool => (Type::Bool, None),
-        Of::Double => (Type::Double, None),
-        Of::I32 => (Type::Int32, None),
-        Of::I64 => (Type::Int64, None),
-        Of::U32 => (Type::Uint32, None),
-        Of::U64 => (Type::Uint64, None),
-        Of::Enum(name) => (Type::Enum, Some(name)),
-        Of::Message(name) | Of::Many(name) => (Type::Message, Some(name)),
+        FieldType::Text => (Type::String, None),
+        FieldType::Bytes => (Type::Bytes, None),
+        FieldType::Bool => (Type::Bool, None),
+        FieldType::Double => (Type::Double, None),
+        FieldType::I32 => (Type::Int32, None),
+        FieldType::I64 => (Type::Int64, None),
+        FieldType::U32 => (Type::Uint32, None),
+        FieldType::U64 => (Type::Uint64, None),
+        FieldType::Enum(name) => (Type::Enum, Some(name)),
+        FieldType::Message(name) | FieldType::Many(name) => (Type::Message, Some(name)),
     };
     let label = match of {
-        Of::Many(_) => Label::Repeated,
+        FieldType::Many(_) => Label::Repeated,
         _ => Label::Optional,
     };
     FieldDescriptorProto {

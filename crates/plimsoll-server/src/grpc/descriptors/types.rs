@@ -1,8 +1,8 @@
-//! How files are written down here.
+//! Constant types from which file descriptors are built.
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
-pub(super) enum Of {
+pub(super) enum FieldType {
     Text,
     Bytes,
     Bool,
@@ -16,11 +16,11 @@ pub(super) enum Of {
     Many(&'static str),
 }
 
-/// Its name, its number, what it holds.
-pub(super) type Field = (&'static str, i32, Of);
+/// The name, number and type of a field.
+pub(super) type Field = (&'static str, i32, FieldType);
 
-/// A message: its name, its fields, and from which on they are alternatives.
-pub(super) struct Msg(
+/// A message: its name, its fields, and the name and first field of its `oneof`, if it has one.
+pub(super) struct Message(
     pub(super) &'static str,
     pub(super) &'static [Field],
     pub(super) Option<(&'static str, usize)>,
@@ -30,10 +30,10 @@ pub(super) struct File {
     pub(super) name: &'static str,
     pub(super) package: &'static str,
     pub(super) imports: &'static [&'static str],
-    pub(super) messages: &'static [Msg],
-    /// A name, and the words in the order of their numbers. `Message/Name` is within a message.
+    pub(super) messages: &'static [Message],
+    /// The name of each enum and its values in the order of their numbers. `Message/Name` is nested in a message.
     pub(super) enums: &'static [(&'static str, &'static [&'static str])],
-    /// A service, its method, what comes and what goes, and whether they are streams.
+    /// The name of the service, and its methods: name, request type, response type, and which of the two are streams.
     pub(super) service: Option<(&'static str, &'static [Method])>,
 }
 

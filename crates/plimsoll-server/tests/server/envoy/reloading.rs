@@ -116,7 +116,7 @@ async fn what_was_counted_outlives_the_process() {
     let ask = async |hits| {
         let mut settings = Settings::default();
         settings.envoy.config = vec![dir.0.join("config")];
-        settings.state = Some(dir.0.join("state"));
+        settings.state_dir = Some(dir.0.join("state"));
         let server = Running::with(settings).await;
         let request = Request {
             domain: "d".to_owned(),
@@ -141,7 +141,7 @@ async fn limits_that_came_with_requests_outlive_the_process() {
     let ask = async || {
         let mut settings = Settings::default();
         settings.envoy.config = vec![dir.0.join("config")];
-        settings.state = Some(dir.0.join("state"));
+        settings.state_dir = Some(dir.0.join("state"));
         let server = Running::with(settings).await;
         let request = Request {
             domain: "d".to_owned(),

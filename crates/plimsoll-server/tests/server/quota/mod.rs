@@ -300,7 +300,7 @@ async fn a_first_start_is_told_from_a_restart() {
         }
         let server = Running::changed(|settings| {
             settings.file = Some(path.clone().into());
-            settings.state = Some(directory.0.clone());
+            settings.state_dir = Some(directory.0.clone());
         })
         .await;
         assert_eq!(std::fs::read_to_string(&note).ok().as_deref(), Some(""));

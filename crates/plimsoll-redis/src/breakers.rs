@@ -1,17 +1,17 @@
-//! A circuit for each part of a store that can fail by itself.
+//! The circuit breakers of a store: one, or in a cluster one for each range of slots.
 
 use plimsoll::Moment;
 
 use crate::circuit::{Breaker, Circuit};
 
-/// One circuit, or in a cluster one for each range of slots: slots that lie together mostly lie on one node, whichever that
-/// is by now, so nothing has to be known about nodes.
+/// One circuit, or in a cluster one for each range of slots. Adjacent slots are usually on one node, so the topology of the cluster
+/// need not be known.
 #[derive(Debug)]
 pub(crate) struct Breakers {
     parts: Vec<Breaker>,
 }
 
-/// Of 16,384 slots, 256 to a part.
+/// The number of ranges: 256 of the 16,384 slots each.
 #[cfg(feature = "cluster")]
 const PARTS: u16 = 64;
 
@@ -29,7 +29,7 @@ impl Breakers {
         }
     }
 
-    /// The circuit for what lies at a key.
+    /// The circuit for a key.
     pub(crate) fn of(&self, key: impl FnOnce() -> Option<Vec<u8>>) -> &Breaker {
         #[cfg(feature = "cluster")]
         if self.parts.len() > 1
@@ -42,7 +42,7 @@ impl Breakers {
         &self.parts[0]
     }
 
-    /// The slot of a key in a cluster; without one all keys are in slot 0.
+    /// The hash slot of a key. Without a cluster all keys are in slot 0.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
         #[cfg(feature = "cluster")]
         if self.parts.len() > 1 {
@@ -53,18 +53,18 @@ impl Breakers {
         0
     }
 
-    /// How often any of them opened.
+    /// How often any circuit opened.
     pub(crate) fn opened(&self) -> u64 {
         self.parts.iter().map(Breaker::opened).sum()
     }
 
-    /// Whether a call would be sent, wherever.
+    /// Whether all circuits are closed.
     pub(crate) fn would_ask(&self, now: impl Fn() -> Moment) -> bool {
         self.parts.iter().all(|part| part.would_ask(&now))
     }
 }
 
-/// The slot of a key: CRC-16/XMODEM of what stands between its first `{` and the next `}`.
+/// The hash slot of a key: CRC-16/XMODEM of the text between its first `{` and the next `}`.
 #[cfg(feature = "cluster")]
 fn slot(key: &[u8]) -> u16 {
     let begin = key.iter().position(|&byte| byte == b'{');
@@ -101,7 +101,7 @@ mod tests {
         let breakers = Breakers::by_slot(
             Circuit::new()
                 .failures(3)
-                .lasting(std::time::Duration::ZERO),
+                .min_outage(std::time::Duration::ZERO),
         );
         let now = || Moment::ORIGIN;
         for _ in 0..3 {

@@ -1,12 +1,12 @@
-//! The fields of the reference server's YAML, one by one. What is wrong is noted, and reading goes on.
+//! Reads single fields of the reference server's YAML. Records errors and continues.
 
 use plimsoll_spec::scalar::nearest;
 use plimsoll_spec::{Entry, Node, Problem, Value, label, quote};
 
 use super::metadata::{self, Map};
 
-/// What fields there are. Another one is a mistake wherever it stands; one of these in the wrong place says nothing, as
-/// the reference server has it.
+/// All known fields. As in the reference server, an unknown field is an error anywhere, and a known field in the wrong place is
+/// ignored.
 const FIELDS: [&str; 17] = [
     "domain",
     "key",
@@ -27,10 +27,10 @@ const FIELDS: [&str; 17] = [
     "unit_multiplier",
 ];
 
-/// Reads fields, and notes what is wrong.
+/// Reads fields and records errors.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// Which file is read.
+    /// The index of the current file.
     pub(super) file: usize,
     pub(super) problems: Vec<Problem>,
 }
@@ -41,7 +41,7 @@ impl Reader {
         self.problems.push(problem.in_file(self.file));
     }
 
-    /// The fields of a map. Fields that there are nowhere are mistakes.
+    /// The fields of a map. Records an error for each unknown field.
     pub(super) fn fields<'t>(&mut self, node: &'t Node, field: &str) -> Option<&'t [Entry]> {
         let Value::Map(entries) = &node.value else {
             self.wrong(node, field, format!("expected a map, found {}", kind(node)));
@@ -59,7 +59,7 @@ impl Reader {
         Some(entries)
     }
 
-    /// The maps of a list that may be left out.
+    /// The items of an optional list of maps.
     pub(super) fn list<'t>(
         &mut self,
         fields: &'t [Entry],
@@ -83,7 +83,7 @@ impl Reader {
             .collect()
     }
 
-    /// A text, a number or a truth value, as text.
+    /// A string, number or boolean, as text.
     pub(super) fn text(&mut self, fields: &[Entry], name: &str, within: &str) -> Option<String> {
         let node = get(fields, name).filter(|node| !node.is_null())?;
         match &node.value {
@@ -180,7 +180,7 @@ fn kind(node: &Node) -> String {
     }
 }
 
-/// Whether a text without quotes is a number with a fraction.
+/// Whether an unquoted scalar is a floating-point number.
 fn is_float(text: &str) -> bool {
     let is_number = text.contains(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok();
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);

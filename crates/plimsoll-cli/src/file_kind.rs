@@ -1,11 +1,10 @@
-//! Which command a file is for.
+//! Detects the command for which a file is meant.
 
 use std::path::Path;
 
 use plimsoll_spec::{Format, Node, Value, text_of};
 
-/// The command for a file that another was given to, by what stands in it. `None` if it is for `given` itself, or nobody
-/// knows.
+/// The command for which a file is meant, by its fields, and its kind. `None` if that is `given` or unknown.
 fn other(path: &Path, given: &str) -> Option<(&'static str, &'static str)> {
     let text = text_of(path).ok()?;
     let root = Format::of(path).tree(&text, "a file").ok()?;
@@ -21,7 +20,7 @@ fn other(path: &Path, given: &str) -> Option<(&'static str, &'static str)> {
     (found.0 != given).then_some(found)
 }
 
-/// Whether it is a map with one of these fields.
+/// Whether the node is a map with one of these fields.
 fn has(node: &Node, names: &[&str]) -> bool {
     match &node.value {
         Value::Map(entries) => entries
@@ -31,7 +30,7 @@ fn has(node: &Node, names: &[&str]) -> bool {
     }
 }
 
-/// What to say of a file that cannot be read as what `given` is for, and is something else.
+/// A hint for a file that `given` cannot read because it is meant for another command.
 pub(crate) fn hint(path: &Path, given: &str) -> Option<String> {
     let (command, what) = other(path, given)?;
     let path = path.display();

@@ -1,4 +1,4 @@
-//! What `POST /v1/check` is asked: one decision, or several.
+//! The body of `POST /v1/check`: one decision, or several.
 
 use std::fmt;
 
@@ -7,34 +7,35 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// One decision, or several (`checks`) that have nothing to do with each other.
+/// One decision, or several independent decisions (`checks`).
 #[derive(Debug)]
-pub(crate) enum Check {
+pub(crate) enum CheckRequest {
     One(Box<DecisionRequest>),
     Many(Vec<DecisionRequest>),
 }
 
-/// By the first field it is known which of them it is. So it is read once, and what is wrong with it is said of the one it is.
-impl<'de> Deserialize<'de> for Check {
+/// The first field selects the variant, so the body is parsed once, and errors refer to the selected variant.
+impl<'de> Deserialize<'de> for CheckRequest {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Fields;
 
         impl<'de> Visitor<'de> for Fields {
-            type Value = Check;
+            type Value = CheckRequest;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object that asks for a decision, or `checks`")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Check, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CheckRequest, A::Error> {
                 let first = map.next_key::<String>()?;
                 if first.as_deref() != Some("checks") {
-                    let from = MapAccessDeserializer::new(Read { first, map });
-                    return DecisionRequest::deserialize(from).map(|it| Check::One(Box::new(it)));
+                    let from = MapAccessDeserializer::new(PeekedMap { first, map });
+                    return DecisionRequest::deserialize(from)
+                        .map(|it| CheckRequest::One(Box::new(it)));
                 }
                 let checks = map.next_value()?;
                 match map.next_key::<String>()? {
-                    None => Ok(Check::Many(checks)),
+                    None => Ok(CheckRequest::Many(checks)),
                     Some(more) => Err(A::Error::custom(format!(
                         "expected nothing beside `checks`, found `{more}`"
                     ))),
@@ -46,13 +47,13 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-/// An object whose first name was read.
-struct Read<A> {
+/// A map whose first key was already read.
+struct PeekedMap<A> {
     first: Option<String>,
     map: A,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Read<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for PeekedMap<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -76,7 +77,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Read<A> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Check, String> {
+    fn read(text: &str) -> Result<CheckRequest, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
@@ -84,11 +85,11 @@ mod tests {
     fn it_is_one_or_many_by_its_first_field() {
         assert!(matches!(
             read(r#"{"limit":"a","key":"b"}"#),
-            Ok(Check::One(_))
+            Ok(CheckRequest::One(_))
         ));
         let many = read(r#"{"checks":[{"limit":"a"},{"limit":"b"}]}"#);
-        assert!(matches!(many, Ok(Check::Many(checks)) if checks.len() == 2));
-        assert!(matches!(read("{}"), Ok(Check::One(_))));
+        assert!(matches!(many, Ok(CheckRequest::Many(checks)) if checks.len() == 2));
+        assert!(matches!(read("{}"), Ok(CheckRequest::One(_))));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A key that can be written as bytes, so that all processes of a fleet mean the same by it.
+/// A key with a canonical form as bytes, so that all processes of a fleet use the same state for it.
 ///
-/// Texts, numbers, addresses and bytes are what is written of them: two that are written the same share a limit. Pairs and
-/// longer tuples are written so that no two are the same unless all their parts are.
+/// Strings, numbers, addresses and bytes are written as displayed: `7_u32` and `"7"` share a limit. Tuples are written with the length
+/// of each part, so two tuples are equal only if all their parts are.
 ///
 /// ```
 /// use plimsoll_redis::StoreKey;
@@ -27,11 +27,10 @@ use std::sync::Arc;
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 pub trait StoreKey {
-    /// Appends what the key is known by in the store.
+    /// Appends the bytes of the key to `out`.
     fn write_key(&self, out: &mut Vec<u8>);
 
-    /// What the key is known by in the store, for [`RedisLimiter::decide`](crate::RedisLimiter::decide) and others that take
-    /// bytes.
+    /// Returns the bytes of the key, for [`RedisLimiter::decide`](crate::RedisLimiter::decide) and other methods that take bytes.
     fn to_key(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write_key(&mut out);
@@ -39,12 +38,12 @@ pub trait StoreKey {
     }
 }
 
-/// As people write it.
+/// Implements `StoreKey` with `Display`.
 macro_rules! displayed {
     ($($type:ty),* $(,)?) => {$(
         impl StoreKey for $type {
             fn write_key(&self, out: &mut Vec<u8>) {
-                // A vector takes everything.
+                // Writing to a vector never fails.
                 let _ = write!(out, "{self}");
             }
         }
@@ -102,7 +101,7 @@ impl StoreKey for Vec<u8> {
     }
 }
 
-/// As what is behind it.
+/// Implements `StoreKey` for pointers, with the value behind them.
 macro_rules! pointed {
     ($($pointer:ty),* $(,)?) => {$(
         impl<K: StoreKey + ?Sized> StoreKey for $pointer {
@@ -121,7 +120,7 @@ impl<K: StoreKey + ToOwned + ?Sized> StoreKey for Cow<'_, K> {
     }
 }
 
-/// Nothing, or a tuple of one, so that nothing is not the same as an empty text.
+/// `None` is empty and `Some` a tuple of one part, so that `None` differs from an empty string.
 impl<K: StoreKey> StoreKey for Option<K> {
     fn write_key(&self, out: &mut Vec<u8>) {
         if let Some(key) = self {
@@ -130,7 +129,7 @@ impl<K: StoreKey> StoreKey for Option<K> {
     }
 }
 
-/// A part of a tuple: its length, and what is written of it.
+/// Writes a part of a tuple: its length and its bytes.
 fn part(out: &mut Vec<u8>, key: &(impl StoreKey + ?Sized)) {
     let key = key.to_key();
     key.len().write_key(out);

@@ -1,4 +1,4 @@
-//! Calls over gRPC: messages in, messages out.
+//! The three kinds of gRPC calls that the services use: unary, server streaming and bidirectional streaming.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -18,12 +18,12 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::body::{self, Failed};
+use crate::body::{self, BodyError};
 
-/// How long a message may be.
+/// Maximum length of a message.
 pub(crate) const LONGEST_MESSAGE: usize = 256 * 1024;
 
-/// How long one of many messages may be: a proxy reports all of its buckets in one.
+/// Maximum length of a message in a stream: a proxy reports all of its buckets in one message.
 const LONGEST_REPORT: usize = 4 * 1024 * 1024;
 
 fn grpc<Q, A>() -> Grpc<ProstCodec<A, Q>>
@@ -38,8 +38,8 @@ fn response(answer: http::Response<tonic::body::Body>) -> Response {
     answer.map(Body::new).into_response()
 }
 
-/// One message for one message. There is nothing of a stream in it: the request is read whole, and answered by one frame and the
-/// status.
+/// A unary call. It bypasses tonic's streaming codec: the request body is read into one buffer, and the response is one data frame
+/// and the trailers.
 pub(crate) async fn unary<B, Q, A, F>(request: Request<B>, answer: impl FnOnce(Q) -> F) -> Response
 where
     B: hyper::body::Body<Data = Bytes, Error: fmt::Display> + Unpin,
@@ -47,18 +47,18 @@ where
     A: Message,
     F: Future<Output = Result<A, Status>>,
 {
-    let question = match body::whole(request.into_body(), LONGEST_MESSAGE + PREFIX).await {
-        Ok(whole) => question(whole),
-        Err(Failed::TooLong) => Err(too_long(None)),
-        Err(Failed::Broken(why)) => Err(Status::unknown(why)),
+    let message = match body::read_to_end(request.into_body(), LONGEST_MESSAGE + PREFIX).await {
+        Ok(body) => decode(body),
+        Err(BodyError::TooLong) => Err(too_long(None)),
+        Err(BodyError::Broken(why)) => Err(Status::unknown(why)),
     };
-    let answered = match question {
-        Ok(question) => answer(question).await,
+    let answered = match message {
+        Ok(message) => answer(message).await,
         Err(status) => Err(status),
     };
-    match answered.and_then(|answer| frame(&answer)) {
+    match answered.and_then(|answer| encode(&answer)) {
         Ok(frame) => {
-            let mut response = Response::new(Body::new(Answer(Some(frame))));
+            let mut response = Response::new(Body::new(UnaryBody(Some(frame))));
             let kind = HeaderValue::from_static("application/grpc");
             response.headers_mut().insert(CONTENT_TYPE, kind);
             response
@@ -67,20 +67,20 @@ where
     }
 }
 
-/// How long what stands before a message is: whether it is compressed, and how long it is.
+/// Length of the gRPC message prefix: the compression flag and the message length.
 const PREFIX: usize = 5;
 
-/// The one message of a request.
-fn question<Q: Message + Default>(mut whole: Bytes) -> Result<Q, Status> {
-    if whole.is_empty() {
+/// Decodes the message of a unary request.
+fn decode<Q: Message + Default>(mut body: Bytes) -> Result<Q, Status> {
+    if body.is_empty() {
         return Err(Status::internal("expected a message, found none"));
     }
-    if whole.len() < PREFIX {
+    if body.len() < PREFIX {
         return Err(Status::internal(
             "expected a message, found a part of its prefix",
         ));
     }
-    let (compressed, length) = (whole.get_u8(), whole.get_u32() as usize);
+    let (compressed, length) = (body.get_u8(), body.get_u32() as usize);
     if compressed != 0 {
         let why = "expected a message that is not compressed: this server has said so by naming no encoding";
         return Err(Status::unimplemented(why));
@@ -88,13 +88,13 @@ fn question<Q: Message + Default>(mut whole: Bytes) -> Result<Q, Status> {
     if length > LONGEST_MESSAGE {
         return Err(too_long(Some(length)));
     }
-    if length != whole.len() {
-        let found = whole.len();
+    if length != body.len() {
+        let found = body.len();
         return Err(Status::internal(format!(
             "expected one message of {length} bytes, found {found}"
         )));
     }
-    Q::decode(whole).map_err(|error| Status::internal(error.to_string()))
+    Q::decode(body).map_err(|error| Status::internal(error.to_string()))
 }
 
 #[cold]
@@ -105,10 +105,10 @@ fn too_long(length: Option<usize>) -> Status {
     ))
 }
 
-/// A message with its prefix.
-fn frame(answer: &impl Message) -> Result<Bytes, Status> {
+/// Encodes a message with its prefix.
+fn encode(answer: &impl Message) -> Result<Bytes, Status> {
     let length = answer.encoded_len();
-    // A list of bytes takes the many small parts of a message with fewer steps than `BytesMut` does.
+    // `Vec` appends the many small fields of a message with fewer instructions than `BytesMut`.
     let mut frame = Vec::with_capacity(PREFIX + length);
     frame.put_u8(0);
     frame.put_u32(u32::try_from(length).map_err(|_| Status::internal("the answer is too long"))?);
@@ -117,10 +117,10 @@ fn frame(answer: &impl Message) -> Result<Bytes, Status> {
     Ok(frame.into())
 }
 
-/// The body of an answer: one frame, and that all went well.
-struct Answer(Option<Bytes>);
+/// The body of a successful unary response: one data frame, then trailers with status 0.
+struct UnaryBody(Option<Bytes>);
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for UnaryBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -143,7 +143,7 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// Many messages for one.
+/// A server streaming call: one request, many responses.
 pub(crate) async fn server_streaming<Q, A, S>(
     request: Request<Body>,
     answer: impl Fn(Q) -> Result<S, Status>,
@@ -160,7 +160,7 @@ where
     response(grpc().server_streaming(service, request).await)
 }
 
-/// Many messages for many.
+/// A bidirectional streaming call.
 pub(crate) async fn streaming<Q, A, S>(
     request: Request<Body>,
     answer: impl Fn(Streaming<Q>) -> Result<S, Status> + Sync,

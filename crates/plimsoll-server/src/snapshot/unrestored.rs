@@ -1,4 +1,4 @@
-//! What a restart forgets, for the log.
+//! Counts and logs the saved states that a restart cannot restore.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use plimsoll_engine::Saved;
 
 use super::file::Line;
 
-/// So many limits are named.
+/// Maximum number of limits that are logged by name.
 const NAMED: usize = 20;
 
-/// What a restart forgets, by limit.
+/// The saved states that a restart cannot restore, by limit.
 #[derive(Debug, Default)]
-pub(super) struct Lost {
-    /// Whose states come.
+pub(super) struct Unrestored {
+    /// The limit of the current line.
     limit: String,
     by_limit: BTreeMap<String, Counts>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// That have no place any more.
+    /// States whose limit is gone or full.
     states: u64,
-    /// That are never kept.
+    /// Permits that were held when the snapshot was written.
     permits: u64,
     learned: u64,
 }
 
-impl Lost {
-    /// What the next line is about.
-    pub(super) fn about(&mut self, line: &Line) {
+impl Unrestored {
+    /// Sets the limit to which the next line belongs.
+    pub(super) fn begin_line(&mut self, line: &Line) {
         let (Line::Limit(saved) | Line::Envoy(saved)) = line else {
             "CL.THROTTLE".clone_into(&mut self.limit);
             return;
@@ -50,14 +50,14 @@ impl Lost {
         }
     }
 
-    /// It has no place.
-    pub(super) fn note(&mut self) {
+    /// Counts a state that could not be restored.
+    pub(super) fn count_state(&mut self) {
         let counts = self.by_limit.entry(self.limit.clone()).or_default();
         counts.states += 1;
     }
 
-    /// Says so in the log.
-    pub(super) fn say(&self) {
+    /// Logs the counts.
+    pub(super) fn log(&self) {
         for (limit, counts) in self.by_limit.iter().take(NAMED) {
             let Counts {
                 states,

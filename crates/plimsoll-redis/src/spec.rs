@@ -1,4 +1,4 @@
-//! Limits in Redis from their descriptions.
+//! Converts descriptions of limiters (`plimsoll-spec`) to rules.
 
 use plimsoll::Concurrency;
 use plimsoll_spec::{InvalidSpec, Kind, Rate};
@@ -6,7 +6,7 @@ use plimsoll_spec::{InvalidSpec, Kind, Rate};
 use crate::RedisRule;
 
 impl RedisRule {
-    /// The rule of a kind that Redis can hold; `None` for kinds that it cannot.
+    /// Builds the rule for a described kind; `None` for kinds that Redis cannot store.
     ///
     /// ```
     /// use plimsoll_redis::RedisRule;
@@ -20,7 +20,7 @@ impl RedisRule {
     ///
     /// # Errors
     ///
-    /// If the rule does not accept its numbers.
+    /// If the numbers of the description are invalid.
     pub fn described(kind: &Kind) -> Option<Result<Self, InvalidSpec>> {
         fn of<R: Rate>(rate: &R) -> Result<RedisRule, InvalidSpec>
         where

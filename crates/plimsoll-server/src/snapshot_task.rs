@@ -1,4 +1,4 @@
-//! Snapshots at their time: now and then, and at the end.
+//! Writes snapshots, periodically and at shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::state::State;
 
-/// Writes a snapshot now and then, for ever.
-pub(crate) async fn now_and_then(state: Arc<State>, every: Duration) {
+/// Writes a snapshot at each interval, forever.
+pub(crate) async fn write_periodically(state: Arc<State>, every: Duration) {
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first is now.
+    // The first tick completes immediately.
     ticks.tick().await;
     loop {
         ticks.tick().await;
@@ -19,7 +19,7 @@ pub(crate) async fn now_and_then(state: Arc<State>, every: Duration) {
     }
 }
 
-/// Writes a snapshot, where states are kept.
+/// Writes a snapshot if a directory for snapshots is set.
 pub(crate) async fn write(state: &Arc<State>) {
     let state = Arc::clone(state);
     let written = tokio::task::spawn_blocking(move || {
@@ -34,6 +34,6 @@ pub(crate) async fn write(state: &Arc<State>) {
             snapshots.write(limits, envoy, parametric, clock);
         }
     });
-    // If it panicked, that was said.
+    // The panic hook has reported a panic.
     let _ = written.await;
 }

@@ -1,18 +1,18 @@
-//! Decisions about several limits that share scripts: see [`lanes`](crate::lanes).
+//! Batches of decisions about several limits: see [`batcher`](crate::batcher).
 
 use redis::Value;
 
 use crate::StoreError;
 use crate::answer::Answer;
-use crate::group::{Group, Groups};
-use crate::lanes::Work;
+use crate::batcher::BatchedWork;
+use crate::group::{Group, GroupBatches};
 use crate::script::Script;
 use crate::store::Store;
 
-impl Work for Groups {
+impl BatchedWork for GroupBatches {
     type Demand = Group;
     type Reply = Answer;
-    type Way = Store;
+    type Transport = Store;
 
     fn keys(group: &Group) -> &[Vec<u8>] {
         &group.keys
@@ -26,7 +26,7 @@ impl Work for Groups {
         let keys = || groups.iter().flat_map(|group| &group.keys);
         let names: Vec<&[u8]> = keys().map(Vec::as_slice).collect();
         let kinds = groups.iter().flat_map(|group| group.kinds.iter().copied());
-        let script = Script::many(kinds, groups.iter().all(|group| group.everyday));
+        let script = Script::many(kinds, groups.iter().all(|group| group.quick));
         let now = store.now();
         let answer = store
             .evaluate(script, &names, |command| {

@@ -1,0 +1,160 @@
+//! Middleware for the header field `Idempotency-Key`: a repeated request receives the stored response and is not executed again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State as Extract};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use tokio::time::Instant;
+
+use super::LONGEST_BODY;
+use plimsoll_admin::Problem;
+
+/// How long a response is stored, and the maximum number of stored responses.
+const TTL: Duration = Duration::from_secs(600);
+const MAX_RESPONSES: usize = 100_000;
+/// Maximum length of a key.
+const MAX_KEY_LENGTH: usize = 255;
+
+/// Stored responses by path and key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StoredResponses(Arc<Mutex<Table>>);
+
+type Key = (String, String);
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: HashMap<Key, Entry>,
+    /// Keys in the order in which they expire.
+    by_expiry: VecDeque<(Instant, Key)>,
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    /// The first request with this key is being executed.
+    InProgress,
+    Done {
+        request_body: Bytes,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    },
+}
+
+impl StoredResponses {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry of a key. If there is none, inserts [`InProgress`](Entry::InProgress), and the caller executes the request.
+    fn begin(&self, key: &Key) -> Option<Entry> {
+        let now = Instant::now();
+        let mut table = self.lock();
+        let table = &mut *table;
+        while let Some((expires, _)) = table.by_expiry.front()
+            && (*expires <= now || table.by_expiry.len() >= MAX_RESPONSES)
+        {
+            if let Some((_, oldest)) = table.by_expiry.pop_front() {
+                table.entries.remove(&oldest);
+            }
+        }
+        if let Some(entries) = table.entries.get(key) {
+            return Some(entries.clone());
+        }
+        table.entries.insert(key.clone(), Entry::InProgress);
+        None
+    }
+
+    fn end(&self, key: Key, done: Option<Entry>) {
+        let mut table = self.lock();
+        match done {
+            Some(done) => {
+                table.entries.insert(key.clone(), done);
+                table.by_expiry.push_back((Instant::now() + TTL, key));
+            }
+            None => {
+                table.entries.remove(&key);
+            }
+        }
+    }
+}
+
+/// Removes the entry of a request that was cancelled or failed, so that the client may retry.
+struct RemoveOnDrop<'a>(&'a StoredResponses, Option<Key>);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.1.take() {
+            self.0.end(key, None);
+        }
+    }
+}
+
+/// Answers a repeated request with the stored response. Only successful responses are stored, so a refused client may retry.
+pub(crate) async fn replay(
+    Extract(stored): Extract<StoredResponses>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(key) = request.headers().get("idempotency-key") else {
+        return next.run(request).await;
+    };
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let key = match key.to_str() {
+        Ok(key) if (1..=MAX_KEY_LENGTH).contains(&key.len()) => key.to_owned(),
+        _ => {
+            let detail =
+                format!("Idempotency-Key: expected 1 to {MAX_KEY_LENGTH} characters of ASCII");
+            return Problem::bad(detail).into_response();
+        }
+    };
+    let key = (request.uri().path().to_owned(), key);
+    let (parts, body) = request.into_parts();
+    let Ok(request_body) = to_bytes(body, LONGEST_BODY).await else {
+        return Problem::too_large().into_response();
+    };
+    match stored.begin(&key) {
+        Some(Entry::InProgress) => {
+            return Problem::conflict("the same Idempotency-Key is being answered").into_response();
+        }
+        Some(Entry::Done {
+            request_body: before,
+            ..
+        }) if before != request_body => {
+            let detail = "the same Idempotency-Key was used for something else";
+            return Problem::unprocessable(detail).into_response();
+        }
+        Some(Entry::Done {
+            status,
+            headers,
+            body,
+            ..
+        }) => return (status, headers, body).into_response(),
+        None => {}
+    }
+    let mut guard = RemoveOnDrop(&stored, Some(key));
+    let request = Request::from_parts(parts, Body::from(request_body.clone()));
+    let (parts, body) = next.run(request).await.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return Problem::too_large().into_response();
+    };
+    if parts.status.is_success()
+        && let Some(key) = guard.1.take()
+    {
+        let done = Entry::Done {
+            request_body,
+            status: parts.status,
+            headers: parts.headers.clone(),
+            body: body.clone(),
+        };
+        stored.end(key, Some(done));
+    }
+    Response::from_parts(parts, Body::from(body))
+}
