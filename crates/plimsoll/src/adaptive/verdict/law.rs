@@ -117,8 +117,9 @@ pub(super) struct Law {
     calm: f64,
     /// What came through while the limit was not in the way, 0 if it was even without a queue.
     asked: f64,
-    /// The latency of the window before.
+    /// The latency of the window before, and its limit.
     last: f64,
+    last_limit: f64,
     /// Whether to look again, at once.
     again: bool,
     /// What is left of the allowance where more work makes the server slower.
@@ -178,6 +179,7 @@ impl Law {
             calm: 0.0,
             asked: 0.0,
             last: f64::INFINITY,
+            last_limit: f64::INFINITY,
             again: false,
             share: 1.0,
             fresh: true,
@@ -275,8 +277,9 @@ impl Law {
         } else if queue <= read.allowance && !was_quiet {
             self.asked = 0.0;
         }
+        let in_force = self.limit;
         let decision = self.decide_by(&read, failures);
-        self.last = latency.value;
+        (self.last, self.last_limit) = (latency.value, in_force);
         decision
     }
 

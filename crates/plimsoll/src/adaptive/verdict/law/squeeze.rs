@@ -86,9 +86,11 @@ impl Law {
         }
     }
 
-    /// Whether the latency changed within this window.
+    /// Whether the latency changed within this window, and not because the limit grew: then a queue grows by as much, and may have
+    /// been half full in the window before.
     pub(super) fn leapt(&self, latency: &Latency) -> bool {
-        latency.value - latency.error > LEAPT * self.last
+        let grew = (self.limit / self.last_limit).max(1.0);
+        latency.value - latency.error > LEAPT * grew * grew * self.last
     }
 
     pub(super) const fn end_squeeze(&mut self) {
