@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request};
 use plimsoll::{Demand, Priority};
-use plimsoll_engine::{Ask, Claims, Hold, LimiterKind, Limits, Refusal};
+use plimsoll_engine::{Answer, Ask, Claims, Hold, LimiterKind, Limits, Refusal};
 use plimsoll_tower::Head;
 use plimsoll_tower::keys::PeerAddr;
 use serde::Deserialize;
@@ -217,6 +217,19 @@ impl PreparedDecision {
         decided.map(Some).ok_or_else(Problem::stopping)
     }
 
+    /// Fast path for one ask of one keyed rate: the answer of its limit if that grants at once. `None` takes nothing, and
+    /// [`decide`](Self::decide) decides.
+    #[must_use]
+    pub fn answer_now(&self, limits: &Limits) -> Option<Answer<'_>> {
+        match &self.0 {
+            Subject::Named(asks) => match &asks[..] {
+                [one] => limits.answer_now(ask(one)),
+                _ => None,
+            },
+            Subject::Request(_) => None,
+        }
+    }
+
     /// Returns what [`decide`](Self::decide) would decide, without taking permits.
     #[must_use]
     pub fn peek(&self, limits: &Limits) -> Option<Result<Hold, Refusal>> {
@@ -236,18 +249,19 @@ impl PreparedDecision {
     }
 }
 
+fn ask(named: &Named) -> Ask<'_> {
+    let Named {
+        limit,
+        key,
+        tier,
+        cost,
+    } = named;
+    let mut ask = Ask::new(limit).cost(cost.unwrap_or(1));
+    ask.key = key.as_deref();
+    ask.tier = tier.as_deref();
+    ask
+}
+
 fn names(asks: &[Named]) -> Vec<Ask<'_>> {
-    fn ask(named: &Named) -> Ask<'_> {
-        let Named {
-            limit,
-            key,
-            tier,
-            cost,
-        } = named;
-        let mut ask = Ask::new(limit).cost(cost.unwrap_or(1));
-        ask.key = key.as_deref();
-        ask.tier = tier.as_deref();
-        ask
-    }
     asks.iter().map(ask).collect()
 }

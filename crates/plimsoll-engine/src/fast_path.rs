@@ -12,6 +12,7 @@ use plimsoll_config::uses::CostSpec;
 use plimsoll_tower::Head;
 
 use crate::ask::Ask;
+use crate::decision::Answer;
 use crate::keys::AddressText;
 use crate::limit::Limit;
 use crate::limits::Limits;
@@ -179,13 +180,38 @@ impl Limits {
         if plan.subscribers.any() {
             return None;
         }
-        let key = ask.key.unwrap_or_default();
-        let standing = limit.take_now(key, ask.cost)?;
-        if pool::sampled() {
-            limit.stats.sample(key, ask.cost);
-        }
-        Some(standing)
+        take_now(limit, ask)
     }
+
+    /// [`take_now`](Self::take_now), with its result as the answer of a decision. Also returns `None` if the ask names a tier, or the
+    /// limit has metadata, which belongs in the answer.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn answer_now<'a>(&self, ask: Ask<'a>) -> Option<Answer<'a>> {
+        let plan = self.plan();
+        let limit = &plan.limits[plan.limit(ask.limit)?];
+        if plan.subscribers.any() || limit.metadata.is_some() || ask.tier.is_some() {
+            return None;
+        }
+        let standing = take_now(limit, ask)?;
+        Some(Answer {
+            limit: ask.limit,
+            cost: ask.cost,
+            shadow: false,
+            standing: Some(standing),
+            denied: None,
+            metadata: None,
+        })
+    }
+}
+
+fn take_now(limit: &Limit, ask: Ask<'_>) -> Option<Standing> {
+    let key = ask.key.unwrap_or_default();
+    let standing = limit.take_now(key, ask.cost)?;
+    if pool::sampled() {
+        limit.stats.sample(key, ask.cost);
+    }
+    Some(standing)
 }
 
 #[cfg(test)]
@@ -202,6 +228,7 @@ mod tests {
   seen: { rate: 5/s, key: client, mode: shadow }
   tiered: { rate: 5/s, key: client, tiers: { by: header:x-plan, pro: { rate: 9/s } } }
   slots: { concurrency: 3, key: client }
+  described: { rate: 5/s, burst: 5, key: client, metadata: { phrase: Too many } }
   all: 100/s
 ";
 
@@ -227,7 +254,10 @@ mod tests {
                 let standing = decided.map(|hold| hold.answers().next().and_then(|it| it.standing));
                 standing.map_err(|refusal| refusal.retry_after())
             };
-            let taken = one.take_now(ask);
+            let taken = match step % 2 {
+                0 => one.take_now(ask),
+                _ => one.answer_now(ask).and_then(|answer| answer.standing),
+            };
             short += u32::from(taken.is_some());
             let taken = taken.map_or_else(|| decide(&one), |standing| Ok(Some(standing)));
             assert_eq!(taken, decide(&two), "{step}");
@@ -245,11 +275,18 @@ mod tests {
             let ask = Ask::new(limit).key("anna");
             limits.charge(&[ask.cost(0)]);
             let _known = limits.try_decide(&[ask]);
-            limits.take_now(ask).is_some()
+            (
+                limits.take_now(ask).is_some(),
+                limits.answer_now(ask).is_some(),
+            )
         };
+        let (yes, no) = ((true, true), (false, false));
         let is = ["user", "seen", "tiered", "slots", "all", "none"].map(asked);
-        assert_eq!(is, [true, false, false, false, false, false]);
+        assert_eq!(is, [yes, no, no, no, no, no]);
+        assert_eq!(asked("described"), (true, false));
+        let ask = Ask::new("user").key("anna");
+        assert!(limits.answer_now(ask.tier("pro")).is_none());
         let _events = limits.subscribe(10);
-        assert!(limits.take_now(Ask::new("user").key("anna")).is_none());
+        assert!(limits.take_now(ask).is_none() && limits.answer_now(ask).is_none());
     }
 }

@@ -64,10 +64,15 @@ pub(super) async fn answer(
     match check {
         CheckRequest::One(request) => {
             let prepared = request.prepare(&state.limits, false)?;
+            if !state.traces.is_enabled()
+                && let Some(answer) = prepared.answer_now(&state.limits)
+            {
+                return Ok(granted([answer]));
+            }
             Ok(match decide(state, &prepared).await? {
                 // No route matches the request.
                 None => admitted(HeaderMap::with_capacity(1), &[]),
-                Some(Ok(hold)) => granted(&hold),
+                Some(Ok(hold)) => granted(hold.answers()),
                 Some(Err(refusal)) => refused(&refusal),
             })
         }
@@ -149,8 +154,8 @@ pub(crate) async fn limits(Extract(state): Extract<Arc<State>>) -> Json<Value> {
 }
 
 /// The response to a granted decision, with its header fields.
-fn granted(hold: &Hold) -> BufferedResponse {
-    let answers: SmallVec<[Answer<'_>; FEW]> = hold.answers().collect();
+fn granted<'a>(answers: impl IntoIterator<Item = Answer<'a>>) -> BufferedResponse {
+    let answers: SmallVec<[Answer<'_>; FEW]> = answers.into_iter().collect();
     let mut headers = HeaderMap::with_capacity(4);
     fields(&answers, &mut headers);
     let answers: SmallVec<[LimitAnswer<'_>; FEW]> =
