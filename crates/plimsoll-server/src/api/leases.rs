@@ -77,7 +77,7 @@ pub(crate) async fn create(
         Some(Ok(hold)) => hold,
         Some(Err(refusal)) => return Ok(refused(&refusal).map(Body::from)),
         None => {
-            return Err(Problem::bad(
+            return Err(Problem::unprocessable(
                 "no route is for this request: there is nothing to hold",
             ));
         }

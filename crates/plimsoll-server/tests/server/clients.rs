@@ -190,6 +190,8 @@ positive_data_acceptance.expected-statuses = [\"2xx\", 404, 409, 413, 422, 429, 
     std::fs::write(&settings, statuses).expect("a file");
     let seconds =
         std::env::var("PLIMSOLL_SCHEMATHESIS_SECONDS").unwrap_or_else(|_| "12".to_owned());
+    let seed = std::env::var("PLIMSOLL_SEED").unwrap_or_else(|_| "1".to_owned());
+    println!("schemathesis draws with PLIMSOLL_SEED={seed}");
     let url = format!("http://{}/openapi.json", server.http);
     let settings: &Path = &settings;
     let args = [
@@ -203,6 +205,8 @@ positive_data_acceptance.expected-statuses = [\"2xx\", 404, 409, 413, 422, 429, 
         &seconds,
         "-n",
         "20",
+        "--seed",
+        &seed,
         "--no-color",
         "--warnings",
         "off",

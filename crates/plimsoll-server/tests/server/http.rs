@@ -412,3 +412,13 @@ async fn what_the_file_says_about_a_limit_is_in_every_answer() {
     server.stop().await;
     std::fs::remove_file(file).expect("it is there");
 }
+
+/// schemathesis found that it was 400, as if the request were malformed.
+#[tokio::test]
+async fn a_lease_for_a_request_that_no_route_matches_is_unprocessable() {
+    let server = Running::start(None, None).await;
+    let hold = json!({ "hold": { "request": { "path": "/nowhere" } }, "ttl_ms": 200 });
+    let answer = post(&server, "/v1/leases", hold).await;
+    assert_eq!(answer.status, 422, "{answer:?}");
+    server.stop().await;
+}
