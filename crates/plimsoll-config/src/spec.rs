@@ -49,7 +49,7 @@ pub(crate) struct File {
     pub(crate) middleware: Named<Vec<Name>>,
     /// The routes of requests to limits. The first route that matches counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<RouteEntry>,
     /// Trusted proxies, whose header field names the client, such as `10.0.0.0/8` or `::1`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) proxies: Vec<Network>,
@@ -172,7 +172,8 @@ pub(crate) struct Provider(pub(crate) Named<Words>);
     deny_unknown_fields,
     expecting = "a route such as { match: /upload/**, limits: [per_client] }"
 )]
-pub(crate) struct Route {
+#[schemars(rename = "Route")]
+pub(crate) struct RouteEntry {
     /// Its name, for metrics and for the key `route`; its first path unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<Name>,

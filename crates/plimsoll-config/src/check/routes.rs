@@ -9,7 +9,7 @@ use super::shadowed::Shadowed;
 use super::{Checker, uses};
 use crate::check::Context;
 use crate::route::{HeaderMatch, HostPattern, Pattern, RouteSpec};
-use crate::spec::{Paths, Route, Words};
+use crate::spec::{Paths, RouteEntry, Words};
 
 impl<'a> Checker<'a> {
     /// The valid routes of the file, with their limiters and providers.
@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The names of the limits and providers of a route.
-    fn asked(&mut self, route: &'a Route, path: &[Step<'a>]) -> Vec<String> {
+    fn asked(&mut self, route: &'a RouteEntry, path: &[Step<'a>]) -> Vec<String> {
         let context = self.context;
         let field = |name| below(path, Step::Key(name));
         let hangs = route.middleware.is_some() || route.limits.is_some() || route.bytes.is_some();
@@ -172,7 +172,7 @@ fn patterns(paths: &Paths, path: &[Step<'_>], context: &Context<'_>) -> Vec<Patt
     patterns.filter_map(pattern).collect()
 }
 
-fn methods(route: &Route, path: &[Step<'_>], context: &Context<'_>) -> Vec<String> {
+fn methods(route: &RouteEntry, path: &[Step<'_>], context: &Context<'_>) -> Vec<String> {
     let Some(methods) = &route.methods else {
         return Vec::new();
     };
@@ -193,7 +193,7 @@ fn methods(route: &Route, path: &[Step<'_>], context: &Context<'_>) -> Vec<Strin
         .collect()
 }
 
-fn hosts(route: &Route, path: &[Step<'_>], context: &Context<'_>) -> Vec<HostPattern> {
+fn hosts(route: &RouteEntry, path: &[Step<'_>], context: &Context<'_>) -> Vec<HostPattern> {
     let Some(hosts) = &route.hosts else {
         return Vec::new();
     };
@@ -206,7 +206,7 @@ fn hosts(route: &Route, path: &[Step<'_>], context: &Context<'_>) -> Vec<HostPat
         .collect()
 }
 
-fn headers(route: &Route, path: &[Step<'_>], context: &Context<'_>) -> Vec<(String, HeaderMatch)> {
+fn headers(route: &RouteEntry, path: &[Step<'_>], context: &Context<'_>) -> Vec<(String, HeaderMatch)> {
     let header = |(name, text): (&str, &String)| {
         uses::header(name, &below(path, Step::Key(name)), context);
         (name.to_ascii_lowercase(), HeaderMatch::parse(text))
