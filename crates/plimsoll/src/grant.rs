@@ -27,7 +27,7 @@ use crate::standing::Standing;
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The work succeeded, or failed for a reason other than load.
+    /// The work succeeded.
     Success,
     /// The work failed because of overload: a timeout, or a refusal by the server behind.
     Overload,

@@ -147,7 +147,6 @@ impl fmt::Debug for LeaseState {
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
-/// use std::future::{Future, pending};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since the origin of the [`Clock`](crate::Clock) it was read from.
 ///
-/// Rules compute with moments only; they read no clock. Arithmetic saturates: a moment past the year 2500 means
-/// "never".
+/// Rules compute with moments only; they read no clock. Arithmetic saturates at the last moment, 584 years after the
+/// origin, which means "never".
 ///
 /// ```
 /// use plimsoll::Moment;

@@ -113,7 +113,7 @@ impl Builder<Gradient2> {
     /// use plimsoll::Moment;
     /// use plimsoll::adaptive::{Gradient2, Limit, Sample};
     ///
-    /// All of each step, and ten more each time that the latency is as usual.
+    /// // All of each step, and ten more each time that the latency is as usual.
     /// let mut limit = Gradient2::builder().smoothing(1.0).queue_size(10).build()?;
     /// limit.sample(&Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 20));
     /// assert_eq!(limit.limit(), 30);

@@ -313,7 +313,7 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     ///
-    /// Half the limit, or less while operators say so.
+    /// // Half the limit, or less while operators say so.
     /// let most = Arc::new(AtomicU64::new(100));
     /// let set = Arc::clone(&most);
     /// let gate = Gate::builder(Adaptive::new(LatencyGradient::default()))

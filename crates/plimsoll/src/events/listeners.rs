@@ -32,7 +32,7 @@ impl Sink for Writer<Event> {
 ///
 /// impl Maintenance {
 ///     fn refuse(&self) {
-/// Costs one load while there are no subscribers.
+///         // Costs one load while there are no subscribers.
 ///         if self.listeners.are_there() {
 ///             let kind = EventKind::Rejected { priority: Priority::Normal, reason: Reason::Closed };
 ///             self.listeners.emit(Event::new(kind, Moment::ORIGIN, &Snapshot::of(0, 0)));

@@ -299,7 +299,7 @@ impl<R: Rule> Gate<R> {
     /// gate.try_acquire(2)?;
     /// let reserved = gate.reserve(2)?;
     /// assert_eq!(reserved.wait(), Some(Duration::from_secs(1)));
-    /// Refused: the wait would be longer than the time-out.
+    /// // Refused: the wait would be longer than the time-out.
     /// assert!(gate.reserve(Demand::ONE.within(Duration::from_secs(1))).is_err());
     /// # Ok::<(), plimsoll::Denied>(())
     /// ```
