@@ -293,7 +293,7 @@ mod tests {
 
     impl Drop for Asks {
         fn drop(&mut self) {
-            // Whoever drops the waker must not hold the lock that this takes.
+            // The thread that drops the waker must not hold the lock that this takes.
             assert!(self.0.inner.wakers.try_lock().is_ok());
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Members {
     /// The limiters that are asked: the members, with nested groups flattened.
     pub(super) group: Group<()>,
     pub(super) totals: Totals,
-    /// How many of the grants were undone.
+    /// The number of grants that were undone.
     pub(super) undone: AtomicU64,
     pub(super) listeners: Listeners<Event>,
     pub(super) name: Option<Name>,

@@ -8,7 +8,7 @@ pub(super) struct Shares {
     parts: Vec<Part>,
     /// The sum of all weights.
     weights: u64,
-    /// How long a share is not lent after its partition last asked for it.
+    /// The time for which a share is not lent after its partition last asked for it.
     lend_after: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Where a permit came from, and what can still be done with it.
+//! The limiter of a permit, and its remaining operations.
 
 use std::sync::Arc;
 
 use crate::grant::{NoSource, Shareable, Source};
 
-/// What can still be done with a permit, in one byte.
+/// The remaining operations of a permit, in one byte.
 ///
 /// Every way to end a permit checks and clears [`ALIVE`](Self::ALIVE), so that it ends once.
 #[derive(Clone, Copy)]

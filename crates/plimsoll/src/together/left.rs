@@ -1,4 +1,4 @@
-//! How long a request has waited and how much time it has left, without reference to a clock.
+//! The elapsed and the remaining time of a waiting request, without reference to a clock.
 
 use std::time::Duration;
 
