@@ -17,14 +17,14 @@ use plimsoll::{
 ///
 /// /// Saturated at a number of open files.
 /// struct OpenFiles {
-///    open: u64,
-///    most: u64,
+///     open: u64,
+///     most: u64,
 /// }
 ///
 /// impl Saturation for OpenFiles {
-///    fn check_saturation(&self) -> Result<(), Denied> {
-///        if self.open < self.most { Ok(()) } else { Err(Denied::new(Reason::Saturated)) }
-///    }
+///     fn check_saturation(&self) -> Result<(), Denied> {
+///         if self.open < self.most { Ok(()) } else { Err(Denied::new(Reason::Saturated)) }
+///     }
 /// }
 ///
 /// let files = Basic::new("files", OpenFiles { open: 1024, most: 1024 });

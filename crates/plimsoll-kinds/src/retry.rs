@@ -24,10 +24,12 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// use plimsoll_kinds::{Resource, RetryingAcquire};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let limiter = Resource::from(Gate::new(TokenBucket::per_second(1000).burst(1)));
-/// for _ in 0..3 {
-///    RetryingAcquire::new(limiter.clone(), Demand::ONE).await?;
-/// }
+/// let limiter = Resource::from(Gate::new(TokenBucket::per_second(1)));
+/// let permit = RetryingAcquire::new(limiter.clone(), Demand::ONE).await?;
+/// assert_eq!(permit.cost(), 1);
+///
+/// limiter.close();
+/// assert!(RetryingAcquire::new(limiter, Demand::ONE).await.is_err());
 /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
 /// ```
 #[derive(Debug)]

@@ -64,6 +64,8 @@ impl Weight {
 
     /// The weight with this name: a well-known one, or a custom one.
     ///
+    /// Two weights of the same name are equal, so a name can be used in files and in code.
+    ///
     /// Each different name is stored for the life of the process. Create weights when the program starts, not for each
     /// request.
     #[must_use]

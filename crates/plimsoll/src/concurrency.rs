@@ -63,7 +63,14 @@ impl Concurrency {
         }
     }
 
-    /// A limit of `limit` permits at once.
+    /// [`new`](Self::new) for a number from outside the program.
+    ///
+    /// ```
+    /// use plimsoll::Concurrency;
+    ///
+    /// assert!(Concurrency::try_new(10).is_ok());
+    /// assert_eq!(Concurrency::try_new(0).unwrap_err().field(), "limit");
+    /// ```
     ///
     /// # Errors
     ///

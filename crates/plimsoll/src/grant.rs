@@ -193,13 +193,13 @@ pub trait Source: Send + Sync {
 /// struct Unlimited;
 ///
 /// impl Source for Unlimited {
-///    fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
+///     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 /// }
 ///
 /// impl Shareable for Unlimited {
-///    fn to_shared(&self) -> Arc<dyn Source> {
-///        Arc::new(self.clone())
-///    }
+///     fn to_shared(&self) -> Arc<dyn Source> {
+///         Arc::new(self.clone())
+///     }
 /// }
 ///
 /// let permit = Permit::new(&Unlimited, Grant::of(Demand::ONE), true);

@@ -147,13 +147,13 @@ impl fmt::Debug for LeaseState {
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
-/// use std::time::Duration;
 ///
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let permit = Gate::new(Concurrency::new(1)).acquire_owned(1).await?;
+/// let work = async {};
 /// tokio::select! {
-///    () = permit.lost() => unreachable!("a permit in memory has no lease"),
-///    () = tokio::time::sleep(Duration::from_millis(1)) => {} // the work
+///     () = permit.lost() => unreachable!("a permit in memory has no lease"),
+///     () = work => {}
 /// }
 /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
 /// ```

@@ -178,7 +178,7 @@ impl<'a> Reservation<'a> {
     ///
     /// /// What the default of [`Limiter::reserve`] does.
     /// fn reserve<L: Limiter>(limiter: &L, demand: Demand) -> Result<Reservation<'_>, Denied> {
-    ///    limiter.try_acquire(demand).map(Reservation::ready)
+    ///     limiter.try_acquire(demand).map(Reservation::ready)
     /// }
     /// ```
     pub fn ready(permit: Permit<'a>) -> Self {

@@ -48,8 +48,8 @@ pub trait Limit: Send + fmt::Debug + 'static {
 ///
 /// /// As many waiters as permits, and none while the latency is above a second.
 /// fn bound(now: &QueueContext) -> u64 {
-///    let slow = now.latency.is_some_and(|latency| latency.as_secs() >= 1);
-///    if slow { 0 } else { now.limit }
+///     let slow = now.latency.is_some_and(|latency| latency.as_secs() >= 1);
+///     if slow { 0 } else { now.limit }
 /// }
 ///
 /// let gate = Gate::builder(Adaptive::new(Verdict::new())).queue(Queue::fifo(20)).queue_size(bound).build();

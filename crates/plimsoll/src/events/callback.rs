@@ -27,7 +27,7 @@ use crate::unwind::{discard, isolated};
 /// let counted = Arc::clone(&refusals);
 /// let gate = Gate::new(TokenBucket::per_second(1));
 /// let listener = gate.subscribe_with(move |event| {
-///    counted.fetch_add(u64::from(matches!(event.kind, EventKind::Rejected { .. })), Relaxed);
+///     counted.fetch_add(u64::from(matches!(event.kind, EventKind::Rejected { .. })), Relaxed);
 /// })?;
 /// assert!(gate.try_acquire(2).is_err());
 /// listener.finish();
