@@ -63,8 +63,8 @@ impl Limiter for All {
         self.members.asked(demand).estimate()
     }
 
-    /// The minimum of what the members have available, and the maximum of what is in use; the totals count demands to
-    /// all members.
+    /// The smallest available amount and the largest amount in use of all members; the totals count demands to all
+    /// members.
     fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.members.totals.sum();
         let members = self.members.group.limiters().map(|(limiter, times)| {

@@ -54,7 +54,7 @@ impl Members {
         self.group.several().for_each(|it| it.count_granted());
     }
 
-    /// The permit for what was taken.
+    /// The permit for the grants of the members.
     pub(super) fn permit<'a>(&'a self, demand: Demand, taken: &mut Taken<'a>) -> Permit<'a> {
         // A limiter that is not a gate may not identify its grant by the moment: its own permit is held.
         if !taken.is_of_one_moment() || !taken.held.is_empty() {

@@ -56,13 +56,13 @@ impl<T: Send + 'static> Events<T> {
     /// use std::sync::mpsc;
     ///
     /// let gate = Gate::new(Concurrency::new(1));
-    /// let (sender, heard) = mpsc::channel();
+    /// let (sender, received) = mpsc::channel();
     /// let listener = gate.subscribe(1000).listen(move |event| {
     ///     let _ = sender.send(event.kind.as_str());
     /// })?;
     /// drop(gate.try_acquire(1));
     /// listener.finish();
-    /// let kinds: Vec<_> = heard.iter().collect();
+    /// let kinds: Vec<_> = received.iter().collect();
     /// assert_eq!(kinds, ["limit_changed", "processing", "in_use_changed", "processed", "in_use_changed"]);
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -1,8 +1,8 @@
 //! A part of the table of keys: open addressing in one piece of memory, without marks for what was removed.
 //!
-//! A key lies in the first free slot from its home on, which follows from its tag, 32 bits of its hash. Most are found in
-//! the cache line where the search begins. Where an entry is removed, those behind it move up, so that a search ends at
-//! the first slot that is free.
+//! A key lies in the first free slot from its preferred slot (`home`) on, which follows from its tag, 32 bits of its hash.
+//! Most are found in the cache line where the search begins. Where an entry is removed, those behind it move up, so that a
+//! search ends at the first slot that is free.
 
 use std::borrow::Borrow;
 use std::iter::zip;

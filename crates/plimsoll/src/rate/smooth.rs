@@ -59,8 +59,9 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 /// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
 ///   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
 ///   all stored, because both are set and not computed.
-/// - *Warm-up.* A stored permit costs at most the cold interval, and its price changes with what is stored by the slope: an error e
-///   of what is stored changes the price of a permit by at most e times the slope, and the price itself is six operations.
+/// - *Warm-up.* A stored permit costs at most the cold interval, and its price depends on the number of stored permits
+///   by the slope: an error e of that number changes the price of a permit by at most e times the slope, and the price
+///   itself is six operations.
 ///
 /// `the_time_of_a_smooth_limit_stays_within_its_bound` holds the first, for ten million demands. Costs above 2^53 are rounded.
 #[derive(Clone, PartialEq, Debug)]
