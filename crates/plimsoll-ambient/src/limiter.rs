@@ -106,7 +106,8 @@ macro_rules! ambient_settings {
         impl $builder {
             /// Sets the interval between two samples, more than 0. Default: 1 s.
             ///
-            /// A sample is valid for two intervals. A shorter interval reacts faster; a sample reads a few short files.
+            /// A sample is valid for two intervals. A shorter interval reacts faster; a sample of
+            /// the default sources reads a few short files of the kernel.
             pub fn check_interval(mut self, interval: std::time::Duration) -> Self {
                 self.settings.interval = interval;
                 self

@@ -47,7 +47,7 @@ enum Stage {
 }
 
 impl RetryingAcquire {
-    /// Creates the future. The limiter is asked at the first poll.
+    /// Creates the future, from [`acquire_owned`](plimsoll::Limiter::acquire_owned) of the limiter.
     pub fn new(limiter: Resource, demand: Demand) -> Self {
         let stage = Stage::Asking(limiter.acquire_owned(demand));
         Self {
