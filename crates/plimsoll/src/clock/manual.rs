@@ -55,7 +55,7 @@ impl ManualClock {
         Self::default()
     }
 
-    /// Creates a clock that shows `moment`.
+    /// A clock that stands at `moment`.
     #[must_use]
     pub fn starting_at(moment: Moment) -> Self {
         let clock = Self::new();
