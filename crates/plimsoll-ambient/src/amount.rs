@@ -2,7 +2,11 @@ use std::fmt;
 
 use plimsoll::InvalidLimit;
 
-/// An amount of memory, in bytes or as a share of the memory there is.
+/// An amount of memory, in bytes or as a percentage of the total.
+///
+/// It sets the [hard limit](crate::MemoryLimiter::builder) and the [spike](crate::MemoryLimiterBuilder::spike) of a
+/// memory limiter. Percentages are computed with each sample, so they follow a limit of the cgroup that changes. A
+/// percentage above 100, and a hard limit of 0, are refused when the limiter is built.
 ///
 /// ```
 /// use plimsoll_ambient::Amount;
@@ -15,7 +19,8 @@ use plimsoll::InvalidLimit;
 pub enum Amount {
     /// A number of bytes.
     Bytes(u64),
-    /// A percentage of the limit of the cgroup or, without one, of the memory of the machine.
+    /// A percentage of the total that the source reports. By default that is the limit of the cgroup or, without one,
+    /// the memory of the machine. A source without a total cannot be used with percentages.
     Percent(u8),
 }
 

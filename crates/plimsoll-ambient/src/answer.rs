@@ -9,16 +9,16 @@ pub(crate) const SOFT: u8 = 1;
 pub(crate) const HARD: u8 = 2;
 /// There is no recent sample.
 pub(crate) const UNKNOWN: u8 = 3;
-/// The limiter was closed. It stays so.
+/// The limiter was closed, for good.
 pub(crate) const CLOSED: u8 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// One of the constants above. Nothing else is published with it, so there is nothing to order.
+    /// One of the constants above. No other data is published with it, so no ordering is needed.
     word: AtomicU8,
-    /// From here on it is too old, in nanoseconds.
+    /// The moment from which it is too old, in nanoseconds.
     pub(crate) stale_at: AtomicU64,
-    /// Whether new work may start while nothing is known.
+    /// Whether new work may start while there is no answer.
     pub(crate) admits_unknown: bool,
 }
 

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use plimsoll::InvalidLimit;
 
-/// The error of a measurement, with the file and what was expected of it.
+/// The error of a measurement, with the file and its expected content.
+///
+/// Sources return it. A limiter whose source fails keeps its last answer for two check intervals, then answers as
+/// [`WhenUnknown`](crate::WhenUnknown) sets; its `last_error` returns the error.
 ///
 /// ```
 /// use plimsoll_ambient::SourceError;
@@ -24,7 +27,20 @@ pub struct SourceError {
 const SHOWN: usize = 40;
 
 impl SourceError {
-    /// A source that cannot measure for a reason of its own.
+    /// An error without a file, for a [source](crate::MemorySource) of your own.
+    ///
+    /// ```
+    /// use plimsoll_ambient::{MemoryReading, MemorySource, SourceError};
+    ///
+    /// /// The statistics of an allocator that may not be enabled.
+    /// fn allocated(statistics: Option<u64>) -> Result<MemoryReading, SourceError> {
+    ///     let used = statistics.ok_or_else(|| SourceError::new("the allocator has no statistics"))?;
+    ///     Ok(MemoryReading { used, total: None })
+    /// }
+    ///
+    /// let mut source = || allocated(None);
+    /// assert_eq!(source.read().unwrap_err().to_string(), "the allocator has no statistics");
+    /// ```
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
         Self {
@@ -34,7 +50,7 @@ impl SourceError {
         }
     }
 
-    /// A file that cannot be read.
+    /// The error of a file that cannot be read. Its [kind](Self::kind) is that of `error`.
     #[must_use]
     pub fn unreadable(file: impl Into<PathBuf>, error: &io::Error) -> Self {
         Self {
@@ -44,7 +60,7 @@ impl SourceError {
         }
     }
 
-    /// A file with another content than `expected`.
+    /// The error of a file with another content than `expected`. The message shows the first 40 characters of `found`.
     #[must_use]
     pub fn malformed(file: impl Into<PathBuf>, expected: &str, found: &str) -> Self {
         let found = found.trim();
@@ -65,13 +81,14 @@ impl SourceError {
         }
     }
 
-    /// The file it is about, if it is about one.
+    /// The file that could not be read or parsed, if the error is about a file.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The kind of the error, as in the standard library.
+    /// The kind of the error: [`InvalidData`](io::ErrorKind::InvalidData) for a malformed file,
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for a source that exists on Linux only.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         self.kind
@@ -90,10 +107,19 @@ impl fmt::Display for SourceError {
 impl Error for SourceError {}
 
 /// The error of building a limiter.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_ambient::{Amount, BuildError, MemoryLimiter, Sampler};
+///
+/// let sampler = Sampler::new(Clock::system());
+/// let error = MemoryLimiter::builder(Amount::Percent(101)).build(&sampler).unwrap_err();
+/// assert!(matches!(error, BuildError::Invalid(_)));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// An option is invalid.
+    /// A setting is invalid.
     Invalid(InvalidLimit),
     /// There is no source, or its first measurement failed.
     Source(SourceError),

@@ -6,9 +6,13 @@ macro_rules! ambient_limiter {
         impl $limiter {
             /// Checks whether new work may start: `Ok` unless the limiter is saturated.
             ///
-            /// Reads two atomic words and the clock, without a lock or an allocation. Only if the last sample is older
-            /// than two check intervals, because no [`Sampler`](crate::Sampler) runs, the first caller measures, at most
-            /// once in an interval.
+            /// It reads two atomic words and the clock, without a lock or an allocation. Only if the last sample is
+            /// older than two check intervals, because no [`Sampler`](crate::Sampler) runs, the first caller measures,
+            /// at most once in an interval.
+            ///
+            /// For code that decides before it has a demand, such as an accept loop or a health check.
+            /// [`try_acquire`](plimsoll::Limiter::try_acquire) makes the same check, and returns a permit for code that
+            /// takes any limiter.
             ///
             /// # Errors
             ///
@@ -19,7 +23,7 @@ macro_rules! ambient_limiter {
                 self.watch.check()
             }
 
-            /// The error of the last measurement, if it failed.
+            /// The error of the last measurement, if it failed. A later success clears it.
             #[must_use]
             pub fn last_error(&self) -> Option<crate::SourceError> {
                 self.watch.last_error()
@@ -28,6 +32,9 @@ macro_rules! ambient_limiter {
 
         /// Grants demands of any cost while it is not saturated. With a queue, [`acquire`](plimsoll::Limiter::acquire)
         /// waits for the sample that opens it; without one it is refused at once as well. Permits return nothing.
+        ///
+        /// The [snapshot](plimsoll::Limiter::snapshot) shows everything as available, or nothing. Combined with other
+        /// limits by [`All`](plimsoll::All), it refuses for all of them.
         impl plimsoll::Limiter for $limiter {
             #[inline]
             fn try_acquire(
@@ -97,27 +104,32 @@ macro_rules! ambient_limiter {
 macro_rules! ambient_settings {
     ($builder:ident) => {
         impl $builder {
-            /// How often to measure, more than 0. Default: 1 s.
+            /// Sets the interval between two samples, more than 0. Default: 1 s.
+            ///
+            /// A sample is valid for two intervals. A shorter interval reacts faster; a sample of
+            /// the default sources reads a few short files of the kernel.
             pub fn check_interval(mut self, interval: std::time::Duration) -> Self {
                 self.settings.interval = interval;
                 self
             }
 
-            /// The name of the limiter, for refusals and metrics.
+            /// Sets the name of the limiter, for refusals and metrics. Default: none.
             pub fn name(mut self, name: &str) -> Self {
                 self.settings.name = Some(name.into());
                 self
             }
 
-            /// Lets demands wait until a sample shows that there is room again. All waiters are admitted then, in the order of the
-            /// queue. The bound applies to the sum of waiting costs. The [`Sampler`](crate::Sampler) wakes the waiters, so it must be
-            /// driven; otherwise only time-outs end the wait.
+            /// Sets the queue in which demands wait until a sample shows that there is room again. Default: none.
+            ///
+            /// All waiters are admitted then, in the order of the queue. The bound applies to the sum of waiting costs.
+            /// The [`Sampler`](crate::Sampler) wakes the waiters, so it must be driven; otherwise only time-outs end
+            /// the wait.
             pub fn queue(mut self, queue: plimsoll::Queue) -> Self {
                 self.settings.queue = Some(queue);
                 self
             }
 
-            /// The answer while measurements fail. Default: [`Refuse`](crate::WhenUnknown::Refuse).
+            /// Sets the answer while measurements fail. Default: [`Refuse`](crate::WhenUnknown::Refuse).
             pub fn when_unknown(mut self, when_unknown: crate::WhenUnknown) -> Self {
                 self.settings.when_unknown = when_unknown;
                 self

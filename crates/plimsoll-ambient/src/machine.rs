@@ -8,15 +8,27 @@ use crate::{SourceError, parse};
 
 /// The processor time of the whole machine, of all processes.
 ///
-/// Time spent waiting for disks does not count as used. Time that the hypervisor gave to other guests does, as it was not
-/// available.
+/// Time spent waiting for disks does not count as used. Time that the hypervisor gave to other guests does, as it was
+/// not available. The load is the used time divided by the processors of the machine.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_ambient::{CpuLimiter, MachineCpu, Sampler};
+///
+/// # if cfg!(target_os = "linux") {
+/// let sampler = Sampler::new(Clock::system());
+/// let cpu = CpuLimiter::builder(95).source(MachineCpu::new()?).name("machine").build(&sampler)?;
+/// # let _ = cpu;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct MachineCpu {
     root: Root,
 }
 
 impl MachineCpu {
-    /// The processor time of the machine.
+    /// Creates the source and reads it once.
     ///
     /// # Errors
     ///
@@ -25,7 +37,8 @@ impl MachineCpu {
         Self::below(Root::of_machine("the processor time of the machine")?)
     }
 
-    /// As [`new`](Self::new), with `/proc` below another root.
+    /// [`new`](Self::new) with `/proc` below another root, for tests and for containers that mount the files of their
+    /// host.
     ///
     /// # Errors
     ///
@@ -53,7 +66,7 @@ impl CpuSource for MachineCpu {
     }
 }
 
-/// How many processors this process may run on.
+/// The number of processors that this process may run on.
 ///
 /// `std::thread::available_parallelism` takes quotas into account as well, and rounds them down.
 pub(crate) fn allowed_cores(root: &Root) -> Result<f64, SourceError> {
@@ -67,7 +80,7 @@ fn as_cores(count: u64) -> f64 {
     count as f64
 }
 
-/// How much memory the machine has.
+/// The memory of the machine, in bytes.
 pub(crate) fn machine_total(root: &Root) -> Result<u64, SourceError> {
     let meminfo = root.path("/proc/meminfo");
     files::read(&meminfo, "a line `MemTotal: <number> kB`", parse::mem_total)
@@ -100,7 +113,7 @@ pub(crate) mod system {
     }
 }
 
-/// Never called: without the files of Linux no source can be made.
+/// Never called: without the files of Linux no source can be created.
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod system {
     use std::time::Duration;

@@ -15,8 +15,8 @@ pub(crate) fn number_or_max(text: &str) -> Option<Option<u64>> {
     }
 }
 
-/// From here on a limit of cgroup v1 is none. The kernel shows the greatest signed number, rounded down to a
-/// page, and pages differ.
+/// The value from which a limit of cgroup v1 means no limit. The kernel shows the greatest signed number, rounded down
+/// to a page, and page sizes differ.
 const V1_UNLIMITED: u64 = 1 << 62;
 
 /// A memory limit of cgroup v1.
@@ -67,7 +67,7 @@ pub(crate) fn resident_pages(text: &str) -> Option<u64> {
     number(text.split_whitespace().nth(1)?)
 }
 
-/// How many processors there are in `Cpus_allowed_list` of `/proc/self/status`: `0-3,8` are 5.
+/// The number of processors in `Cpus_allowed_list` of `/proc/self/status`: `0-3,8` are 5.
 pub(crate) fn allowed_cores(text: &str) -> Option<u64> {
     let list = text
         .lines()
@@ -81,7 +81,7 @@ pub(crate) fn allowed_cores(text: &str) -> Option<u64> {
     Some(count)
 }
 
-/// Ticks all processors were busy since the start, and how many there are, from `/proc/stat`.
+/// The ticks for which all processors were busy since the start, and their number, from `/proc/stat`.
 ///
 /// Busy is everything but idling and waiting for a disk. The time of guests is contained in that of users.
 pub(crate) fn machine_ticks(text: &str) -> Option<(u64, u64)> {
@@ -125,7 +125,7 @@ impl Membership<'_> {
     }
 }
 
-/// The memberships of `/proc/self/cgroup`. What is no membership is left out.
+/// The memberships of `/proc/self/cgroup`. Other lines are skipped.
 pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
     text.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -139,9 +139,9 @@ pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
 
 /// A line of `/proc/self/mountinfo` that mounts cgroups.
 pub(crate) struct Mount<'a> {
-    /// Which cgroup is mounted.
+    /// The mounted cgroup.
     pub(crate) root: PathBuf,
-    /// Where.
+    /// The mount point.
     pub(crate) point: String,
     kind: &'a str,
     options: &'a str,
@@ -176,7 +176,7 @@ pub(crate) fn mounts(text: &str) -> impl Iterator<Item = Mount<'_>> {
     })
 }
 
-/// `\040` is a space: what would end a field is written as three octal digits.
+/// `\040` is a space: bytes that would end a field are written as three octal digits.
 fn unescape(field: &str) -> String {
     let mut plain = String::with_capacity(field.len());
     let mut rest = field;

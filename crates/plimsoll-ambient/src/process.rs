@@ -8,8 +8,21 @@ use crate::{SourceError, parse};
 
 /// The resident set of this process.
 ///
-/// It shrinks when the allocator returns memory to the system, which it does not with every `free`. Percentages refer to
-/// the limit of the cgroup if there is one, otherwise to the memory of the machine.
+/// It shrinks when the allocator returns memory to the system, which it does not with every `free`. Percentages refer
+/// to the limit of the cgroup if there is one, otherwise to the memory of the machine.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_ambient::{Amount, MemoryLimiter, ProcessMemory, Sampler};
+///
+/// # if cfg!(target_os = "linux") {
+/// let sampler = Sampler::new(Clock::system());
+/// let source = ProcessMemory::new()?;
+/// let memory = MemoryLimiter::builder(Amount::Percent(90)).source(source).build(&sampler)?;
+/// assert!(memory.usage().used > 0);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct ProcessMemory {
     root: Root,
@@ -17,7 +30,7 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// The memory of this process.
+    /// Creates the source and reads it once.
     ///
     /// # Errors
     ///
@@ -58,7 +71,10 @@ pub(crate) fn detect_memory() -> Result<Box<dyn MemorySource>, SourceError> {
     }
 }
 
-/// The processor time of this process, out of the quota of its cgroup or, without one, the processors it may run on.
+/// The processor time of this process.
+///
+/// The load is that time divided by the quota of its cgroup or, without one, by the processors it may run on. Other
+/// processes of the same container do not count; [`CgroupCpu`] counts them.
 #[derive(Debug)]
 pub struct ProcessCpu {
     root: Root,
@@ -66,7 +82,7 @@ pub struct ProcessCpu {
 }
 
 impl ProcessCpu {
-    /// The processor time of this process.
+    /// Creates the source and reads it once.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The queue of an ambient limiter, for demands that wait until it is no longer saturated.
 //!
-//! The queue is that of a [`Gate`], with its bound, orders, time-outs, deadlines and cancellation. The rule of the gate takes
-//! nothing: it admits while the last sample does. After each sample the gate checks its waiters again.
+//! The queue is that of a [`Gate`], with its bound, orders, time-outs, deadlines and cancellation. The rule of the gate
+//! takes nothing: it admits while the last sample does. After each sample the gate checks its waiters again.
 
 use std::sync::Arc;
 

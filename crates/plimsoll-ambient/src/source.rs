@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::SourceError;
 
-/// A reading of memory, in bytes.
+/// A reading of memory, in bytes. A [`MemorySource`] returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryReading {
     /// The memory in use.
@@ -13,7 +13,7 @@ pub struct MemoryReading {
     pub total: Option<u64>,
 }
 
-/// Measures how much memory is in use. Closures are sources: the statistics of an allocator, the size of a buffer pool,
+/// A measurement of the memory in use. Closures are sources: the statistics of an allocator, the size of a buffer pool,
 /// the numbers of a test.
 ///
 /// ```
@@ -44,7 +44,7 @@ where
     }
 }
 
-/// A reading of processor time.
+/// A reading of processor time. A [`CpuSource`] returns it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CpuReading {
     /// The time used so far by all processors together, counted from any fixed moment.
@@ -53,7 +53,7 @@ pub struct CpuReading {
     pub cores: f64,
 }
 
-/// Measures how much processor time has been used. Closures are sources.
+/// A measurement of the used processor time. Closures are sources.
 ///
 /// ```
 /// use plimsoll::ManualClock;

@@ -35,15 +35,20 @@ use crate::room::{Room, room};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Level {
-    /// Below the soft limit.
+    /// Below the soft limit: new work is admitted.
     Normal,
-    /// At or above the soft limit: no new work.
+    /// At or above the soft limit, below the hard limit: no new work is admitted, and running work has the spike to
+    /// finish in.
     Soft,
-    /// At or above the hard limit: the spike is used up.
+    /// At or above the hard limit: the spike is used up, because running work grew by more than expected between two
+    /// samples.
     Hard,
 }
 
 /// The answer of a limiter while its last good sample is too old and new ones fail.
+///
+/// A sample is valid for two check intervals, so a single failed measurement changes nothing. The error is in
+/// `last_error` of the limiter. With [`Refuse`](Self::Refuse), waiters stay in its queue meanwhile.
 ///
 /// ```
 /// use plimsoll::{ManualClock, Reason};
@@ -71,10 +76,11 @@ pub enum Level {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum WhenUnknown {
-    /// Refuses, with the reason [`Unavailable`](Reason::Unavailable).
+    /// Refuses, with the reason [`Unavailable`](Reason::Unavailable). The default: a limiter that cannot measure
+    /// protects the machine.
     #[default]
     Refuse,
-    /// Admits.
+    /// Admits: a limiter that cannot measure does not stop the service.
     Admit,
 }
 

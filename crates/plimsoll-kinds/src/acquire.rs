@@ -10,6 +10,18 @@ use crate::weight::Weight;
 impl Provider {
     /// Acquires for all weights now, or for none. Never waits.
     ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_kinds::{Provider, Weight};
+    ///
+    /// let items = Gate::builder(TokenBucket::per_second(10)).name("items").build();
+    /// let provider = Provider::builder().limit(Weight::REQUEST_ITEMS, items).build()?;
+    /// assert_eq!(provider.try_acquire(&[(Weight::REQUEST_ITEMS, 8)])?.len(), 1);
+    /// let denied = provider.try_acquire(&[(Weight::REQUEST_ITEMS, 8)]).unwrap_err();
+    /// assert_eq!(denied.limiter(), Some("items"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The refusal of the first limiter that refuses, with the moment at which all of them would grant.
@@ -25,8 +37,8 @@ impl Provider {
     /// Acquires for all weights, waiting in the queues of the limiters that refuse.
     ///
     /// The request holds no permits while it waits, and is served when all limiters have room at once. See
-    /// [`All`](plimsoll::All#waiting). A limiter without a queue refuses; [`reserve`](Self::reserve) gets what such a limiter
-    /// can promise for later.
+    /// [`All`](plimsoll::All#waiting). A limiter without a queue refuses; [`reserve`](Self::reserve) reserves from such
+    /// a limiter for later.
     ///
     /// Nothing happens before the first poll. Dropping the future leaves the queues.
     ///

@@ -8,14 +8,24 @@ use crate::basic::Basic;
 use crate::rate::Rate;
 use crate::resource::Resource;
 
-/// The kind of a limiter.
+/// The kind of a limiter: whether its demands have a cost, and whether its permits are returned.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, TokenBucket};
+/// use plimsoll_kinds::{AnyLimiter, LimiterKind};
+///
+/// let rate = AnyLimiter::from(Gate::new(TokenBucket::per_second(5)));
+/// let slots = AnyLimiter::from(Gate::new(Concurrency::new(5)));
+/// assert_eq!((rate.kind(), slots.kind()), (LimiterKind::Rate, LimiterKind::Resource));
+/// assert_eq!(LimiterKind::Resource.as_str(), "resource");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LimiterKind {
-    /// Yes or no, without a weight.
+    /// [`Basic`]: admits or refuses, regardless of the cost.
     Basic,
-    /// A cost over time.
+    /// [`Rate`]: limits the cost over time. Permits return nothing.
     Rate,
-    /// A cost until it is returned.
+    /// [`Resource`]: limits the cost in use. Permits are held until the work is done.
     Resource,
 }
 
@@ -37,9 +47,11 @@ impl fmt::Display for LimiterKind {
     }
 }
 
-/// A limiter whose kind is known only at run time, such as one from a file.
+/// A limiter with a kind that is known only at run time, such as one from a file.
 ///
-/// It dereferences to the [`Limiter`], converts into a [`Resource`], and fallibly into a [`Rate`]. Clones share the limiter.
+/// It dereferences to the [`Limiter`], converts into a [`Resource`], and fallibly into a [`Rate`]. Clones share the
+/// limiter. The kind of a [`Gate`] follows from its rule: [`Resource`](Self::Resource) if its permits are returned,
+/// otherwise [`Rate`](Self::Rate).
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -52,16 +64,16 @@ impl fmt::Display for LimiterKind {
 /// ```
 #[derive(Clone, Debug)]
 pub enum AnyLimiter {
-    /// Yes or no, without a weight.
+    /// A limiter that admits or refuses, regardless of the cost.
     Basic(Basic),
-    /// A cost over time.
+    /// A limiter of the cost over time.
     Rate(Rate),
-    /// A cost until it is returned.
+    /// A limiter of the cost in use.
     Resource(Resource),
 }
 
 impl AnyLimiter {
-    /// Its kind.
+    /// The kind of the limiter.
     #[must_use]
     pub const fn kind(&self) -> LimiterKind {
         match self {
@@ -71,7 +83,19 @@ impl AnyLimiter {
         }
     }
 
-    /// The limiter as a trait object.
+    /// The limiter as a trait object, to be shared with code that does not depend on its kind.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Limiter};
+    /// use plimsoll_kinds::AnyLimiter;
+    /// use std::sync::Arc;
+    ///
+    /// let any = AnyLimiter::from(Gate::new(Concurrency::new(1)));
+    /// let shared: Arc<dyn Limiter> = Arc::clone(any.shared());
+    /// let _permit = shared.try_acquire(1.into())?;
+    /// assert!(any.try_acquire(1.into()).is_err());
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub const fn shared(&self) -> &Arc<dyn Limiter> {
         match self {
@@ -108,7 +132,7 @@ impl From<Resource> for AnyLimiter {
     }
 }
 
-/// A resource if permits are returned to its rule, otherwise a rate.
+/// A resource if the permits of its rule are returned, otherwise a rate.
 impl<R: Rule> From<Gate<R>> for AnyLimiter {
     fn from(gate: Gate<R>) -> Self {
         if R::RETURNS_PERMITS {
@@ -133,7 +157,7 @@ impl From<All> for AnyLimiter {
     }
 }
 
-/// Fails for a resource, because a rate cannot hold permits.
+/// Fails for a resource: code that uses a rate holds no permits.
 impl TryFrom<AnyLimiter> for Rate {
     type Error = InvalidLimit;
 

@@ -7,9 +7,29 @@ use plimsoll::{
     Reservation, Shareable, Snapshot, Source,
 };
 
-/// Whether new work may start, by memory, processor time or a switch of an operator.
+/// A check whether new work may start, by memory, processor time or a switch of an operator.
 ///
-/// Implemented for closures.
+/// Implemented for closures. A [`Basic`] limiter is made of it.
+///
+/// ```
+/// use plimsoll::{Denied, Reason};
+/// use plimsoll_kinds::{Basic, Saturation};
+///
+/// /// Saturated at a number of open files.
+/// struct OpenFiles {
+///     open: u64,
+///     most: u64,
+/// }
+///
+/// impl Saturation for OpenFiles {
+///     fn check_saturation(&self) -> Result<(), Denied> {
+///         if self.open < self.most { Ok(()) } else { Err(Denied::new(Reason::Saturated)) }
+///     }
+/// }
+///
+/// let files = Basic::new("files", OpenFiles { open: 1024, most: 1024 });
+/// assert_eq!(files.check_saturation().unwrap_err().limiter(), Some("files"));
+/// ```
 pub trait Saturation: Send + Sync {
     /// Checks whether new work may start. Called for every request, so it should be cheap.
     ///
@@ -46,12 +66,12 @@ pub struct Basic {
 }
 
 impl Basic {
-    /// A limiter that asks `saturation`. Refusals without a name get this one.
+    /// Creates a limiter that asks `saturation`. Refusals without a name get this one.
     pub fn new(name: &str, saturation: impl Saturation + 'static) -> Self {
         Self::with(Some(name.into()), saturation)
     }
 
-    /// A limiter that is saturated while `saturated` returns true.
+    /// Creates a limiter that is saturated while `saturated` returns true.
     pub fn when(name: &str, saturated: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         let refusal = Denied::new(Reason::Saturated).with_limiter(name);
         Self::new(name, move || {
@@ -63,7 +83,7 @@ impl Basic {
         })
     }
 
-    /// Wraps a limiter whose answer does not depend on the cost, such as a memory limit. Its name, its queue and
+    /// Wraps a limiter with an answer that does not depend on the cost, such as a memory limit. Its name, its queue and
     /// [`close`](Self::close) are those of the limiter.
     ///
     /// ```
@@ -93,7 +113,7 @@ impl Basic {
         Self { limiter }
     }
 
-    /// Checks whether new work may start.
+    /// Checks whether new work may start. It takes nothing.
     ///
     /// # Errors
     ///
@@ -108,7 +128,7 @@ impl Basic {
         self.limiter.name()
     }
 
-    /// Refuses everything from now on.
+    /// Closes the limiter: refuses every demand from now on.
     pub fn close(&self) {
         self.limiter.close();
     }

@@ -11,11 +11,11 @@ use plimsoll::{
 use crate::any::LimiterKind;
 use crate::key_text::with_text;
 
-/// A limit with keys whose rule is known only at run time, as [`AnyLimiter`](crate::AnyLimiter) is for limits without keys.
-/// Clones share the limit.
+/// A limit with keys and a rule that is known only at run time, as [`AnyLimiter`](crate::AnyLimiter) is for limits
+/// without keys. Clones share the limit.
 ///
-/// Keys are text: names, numbers, [addresses](plimsoll::Address), everything that implements `Display`. Keys with the same text
-/// share a state.
+/// Keys are text: names, numbers, [addresses](plimsoll::Address), everything that implements `Display`. Keys with the
+/// same text share a state.
 ///
 /// ```
 /// use plimsoll::{Address, Keyed, PerKey, TokenBucket};
@@ -34,9 +34,9 @@ use crate::key_text::with_text;
 /// A limiter with `keyed: true` follows its name through every reload of the file. If the limiter of that name has no keys any
 /// more, all keys share it.
 ///
-/// A limiter with a `store` is decided by the store: use [`acquire`](Self::acquire), on tokio. The other methods answer at
-/// once, from what this process knows: borrowed permits, and the answer during an outage. Otherwise they refuse with
-/// [`Unavailable`](plimsoll::Reason::Unavailable).
+/// A limiter with a `store` is decided by the store: use [`acquire`](Self::acquire), on tokio. The other methods answer
+/// at once, from the state of this process: borrowed permits, and the answer during an outage. Otherwise they refuse
+/// with [`Unavailable`](plimsoll::Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter(Arc<dyn TextKeys>);
 
@@ -56,10 +56,10 @@ pub trait TextKeys: PerKey<str> {
         self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
     }
 
-    /// All keys together.
+    /// A snapshot of all keys together.
     fn snapshot(&self) -> Snapshot;
 
-    /// One key; `None` if it is not known, and so as good as new.
+    /// The snapshot of one key. `None` if it has no state.
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
 
     /// The number of keys in memory. `None` if they are in a store.
@@ -70,7 +70,7 @@ pub trait TextKeys: PerKey<str> {
     /// Whether it is a rate or a resource.
     fn kind(&self) -> LimiterKind;
 
-    /// Refuses every demand from now on, and all waiters.
+    /// Closes the limit: refuses all waiters and all later demands.
     fn close(&self);
 }
 
@@ -119,7 +119,7 @@ impl<R: Rule + Clone> From<Keyed<String, R>> for KeyedLimiter {
 }
 
 impl KeyedLimiter {
-    /// A limiter of these keys.
+    /// Wraps a limit with text keys.
     pub fn new(keys: impl TextKeys + 'static) -> Self {
         Self(Arc::new(keys))
     }
@@ -140,6 +140,18 @@ impl KeyedLimiter {
     }
 
     /// Takes permits of `key`, and waits in the queue of the key if there is one.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed};
+    /// use plimsoll_kinds::KeyedLimiter;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let per_host = KeyedLimiter::from(Keyed::new(Concurrency::new(1)));
+    /// let permit = per_host.acquire("db1", 1).await?;
+    /// assert!(per_host.acquire("db1", 1).await.is_err(), "it has no queue");
+    /// # drop(permit);
+    /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -185,7 +197,7 @@ impl KeyedLimiter {
         self.0.kind()
     }
 
-    /// Refuses every demand from now on, and all waiters.
+    /// Closes the limit: refuses all waiters and all later demands.
     pub fn close(&self) {
         self.0.close();
     }

@@ -33,7 +33,7 @@ pub trait Provides {
     }
 }
 
-/// The limiters of a place, by weight. Clones share them.
+/// The limiters of a program or of one of its parts, by weight. Clones share them.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, TokenBucket};
@@ -62,7 +62,7 @@ pub trait Provides {
 ///
 /// # Rates and resources
 ///
-/// A place may have rates for some weights and resources for others. One that cannot hold a permit asks for
+/// A provider may have rates for some weights and resources for others. Code that cannot hold a permit asks for
 /// [`rate`](Self::rate) when the program starts, which is an error for a weight that a resource limits. A single
 /// [source](Provides) has either rates or resources: [`Provider::of`] checks that.
 #[derive(Clone)]
@@ -81,7 +81,7 @@ pub(crate) struct Limited {
 }
 
 impl Provider {
-    /// A builder without limiters.
+    /// Returns a builder without limiters.
     pub fn builder() -> ProviderBuilder {
         ProviderBuilder::default()
     }
@@ -112,7 +112,7 @@ impl Provider {
         builder.build()
     }
 
-    /// Several providers as one: a weight is acquired from all of them, in this order, all or none.
+    /// Combines several providers: a weight is acquired from all of them, in this order, all or none.
     ///
     /// A limiter that two of them share is asked once. Without any provider nothing is limited.
     #[must_use]
@@ -165,7 +165,7 @@ impl Provider {
         of_weight.map(|limited| &limited.limiter)
     }
 
-    /// The limiter of `weight`, for a place that cannot hold a permit; `None` if the weight is not limited.
+    /// The limiter of `weight`, for code that cannot hold a permit; `None` if the weight is not limited.
     ///
     /// Basic limiters are part of it.
     ///
@@ -183,7 +183,7 @@ impl Provider {
         Ok(rates.pop())
     }
 
-    /// The limiter of `weight`, for a place that can hold a permit; `None` if the weight is not limited.
+    /// The limiter of `weight`, for code that can hold a permit; `None` if the weight is not limited.
     ///
     /// Basic limiters are part of it.
     #[must_use]
@@ -197,7 +197,7 @@ impl Provider {
         all.pop()
     }
 
-    /// Whether anything new may start, by all limiters of the provider.
+    /// Checks whether new work may start, by all limiters of the provider.
     ///
     /// # Errors
     ///

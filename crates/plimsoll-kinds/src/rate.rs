@@ -9,7 +9,10 @@ use plimsoll::{
 
 use crate::basic::Basic;
 
-/// A rule whose units refill with time: permits return nothing, so a caller need not hold them.
+/// A rule that time refills: permits return nothing, so a caller need not hold them.
+///
+/// It is implemented for the rate rules of `plimsoll`. Implement it for a custom rule if time refills it too: its gates
+/// are then [`RateLimiter`]s.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not refill with time",
     note = "its permits are returned, so the place must hold them: take `impl Into<Resource>` there"
@@ -27,9 +30,10 @@ impl Replenishes for SlidingWindow {}
 impl Replenishes for Smooth {}
 impl Replenishes for TokenBucket {}
 
-/// A limiter whose permits return nothing, so that it does not matter when they are dropped.
+/// A limiter with permits that return nothing, so that it does not matter when they are dropped.
 ///
-/// Implemented for every gate whose rule [`Replenishes`]. Implement it for your own limiters if time replenishes them too.
+/// Implemented for every gate with a rule that [`Replenishes`]. Implement it for custom limiters if time refills them
+/// too.
 #[diagnostic::on_unimplemented(
     message = "the permits of `{Self}` must be held until the work is done",
     label = "not a rate",
@@ -39,7 +43,7 @@ pub trait RateLimiter: Limiter {}
 
 impl<R: Replenishes> RateLimiter for Gate<R> {}
 
-/// A limiter of cost over time, of any algorithm.
+/// A limiter of the cost over time, by any algorithm.
 ///
 /// Made from a [`RateLimiter`] or a [`Basic`] limiter, never from a [`Resource`](crate::Resource). It dereferences to the
 /// [`Limiter`]. Clones share the limiter.
@@ -59,7 +63,17 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Several rates as one: all grant, or none does.
+    /// Combines several rates: all grant, or none does.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, Quota, TokenBucket};
+    /// use plimsoll_kinds::Rate;
+    ///
+    /// let rates = [TokenBucket::per_second(10), TokenBucket::greedy(Quota::per_hour(500))];
+    /// let both = Rate::all(rates.map(|bucket| Rate::from(Gate::new(bucket))))?;
+    /// assert_eq!(both.snapshot().available(), 10);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -80,7 +94,7 @@ impl<L: RateLimiter + 'static> From<L> for Rate {
     }
 }
 
-/// Every demand asks whether it is saturated, whatever the cost.
+/// Every demand asks whether it is saturated, at any cost.
 impl From<Basic> for Rate {
     fn from(basic: Basic) -> Self {
         Self {

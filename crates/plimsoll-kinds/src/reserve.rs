@@ -7,8 +7,8 @@ use crate::provider::Provider;
 impl Provider {
     /// Reserves for all weights, to be used later, or for none.
     ///
-    /// Basic limiters are checked for saturation. The others are not: a limiter without anything left can still promise
-    /// something for later. See [`Limiter::reserve`](plimsoll::Limiter::reserve) for what each limiter can promise.
+    /// Basic limiters are checked for saturation. The others are not: a limiter that is used up can still reserve for
+    /// later. See [`Limiter::reserve`](plimsoll::Limiter::reserve) for the reservations of each limiter.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};

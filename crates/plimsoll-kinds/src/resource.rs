@@ -7,10 +7,10 @@ use plimsoll::{All, InvalidLimit, Limiter};
 use crate::basic::Basic;
 use crate::rate::Rate;
 
-/// A limiter whose permits are held until the work is done.
+/// A limiter with permits that are held until the work is done.
 ///
-/// Every limiter can be one: holding the permit of a rate does no harm. It dereferences to the [`Limiter`]. Clones share the
-/// limiter.
+/// Every limiter can be one: holding the permit of a rate does no harm. It dereferences to the [`Limiter`]. Clones
+/// share the limiter.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, TokenBucket};
@@ -39,7 +39,7 @@ impl Resource {
         Self { limiter }
     }
 
-    /// Several resources as one: all grant, or none does.
+    /// Combines several resources: all grant, or none does.
     ///
     /// # Errors
     ///

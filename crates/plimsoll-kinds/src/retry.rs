@@ -13,13 +13,30 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest pause, and the one after a refusal without a `retry_after`.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Acquires a permit, however long it takes: in the queue of the limiter and, where the queue is full or missing, by trying
-/// again after the pause that the refusal suggests.
+/// Acquires a permit, however long it takes: in the queue of the limiter and, where the queue is full or missing, by
+/// retrying after the time that the refusal suggests.
+///
+/// The pause between two tries is at least 1 ms and at most 1 s; after a refusal without a retry time it is 1 s. A
+/// refusal that no retry can change, such as that of a closed limiter, is final.
+///
+/// ```
+/// use plimsoll::{Demand, Gate, TokenBucket};
+/// use plimsoll_kinds::{Resource, RetryingAcquire};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limiter = Resource::from(Gate::new(TokenBucket::per_second(1)));
+/// let permit = RetryingAcquire::new(limiter.clone(), Demand::ONE).await?;
+/// assert_eq!(permit.cost(), 1);
+///
+/// limiter.close();
+/// assert!(RetryingAcquire::new(limiter, Demand::ONE).await.is_err());
+/// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct RetryingAcquire {
     limiter: Resource,
     demand: Demand,
-    /// Never locked: it makes what holds it `Sync`.
+    /// Never locked: it makes the containing future `Sync`.
     stage: Mutex<Stage>,
 }
 
@@ -30,7 +47,7 @@ enum Stage {
 }
 
 impl RetryingAcquire {
-    /// Asks at once.
+    /// Creates the future, from [`acquire_owned`](plimsoll::Limiter::acquire_owned) of the limiter.
     pub fn new(limiter: Resource, demand: Demand) -> Self {
         let stage = Stage::Asking(limiter.acquire_owned(demand));
         Self {

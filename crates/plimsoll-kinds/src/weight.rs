@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-/// What is counted: the key under which a [`Provider`](crate::Provider) has a limiter.
+/// The unit of a cost: the key under which a [`Provider`](crate::Provider) has a limiter.
 ///
 /// Four weights are well known, and programs can add their own:
 ///
@@ -23,8 +23,8 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// Several weights are always acquired in the same order: [`REQUEST_COUNT`](Self::REQUEST_COUNT),
 /// [`REQUEST_ITEMS`](Self::REQUEST_ITEMS), [`NETWORK_BYTES`](Self::NETWORK_BYTES), [`MEMORY_SIZE`](Self::MEMORY_SIZE),
-/// then others by name. The cheapest to determine comes first: a count is known at once, a size must be measured. One order
-/// everywhere also excludes deadlocks between requests that each hold what the other waits for.
+/// then others by name. The cheapest to determine comes first: a count is known at once, a size must be measured. One
+/// order for all requests also excludes deadlocks between them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Weight(Key);
 
@@ -62,9 +62,11 @@ impl Weight {
     /// The weights that are measured behind the middleware, where the decoded request is known: its items and its memory.
     pub const NOT_MIDDLEWARE: [Self; 2] = [Self::REQUEST_ITEMS, Self::MEMORY_SIZE];
 
-    /// The weight of this name: a well-known one, or one of your own.
+    /// The weight with this name: a well-known one, or a custom one.
     ///
-    /// Each different name is stored for the life of the process. Make weights when the program starts, not for each
+    /// Two weights of the same name are equal, so a name can be used in files and in code.
+    ///
+    /// Each different name is stored for the life of the process. Create weights when the program starts, not for each
     /// request.
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -95,7 +97,7 @@ impl Weight {
     }
 }
 
-/// The one copy of `name` that lives for ever, so that weights are `Copy`.
+/// The interned copy of `name`, so that weights are `Copy`.
 fn interned(name: &str) -> &'static &'static str {
     static NAMES: Mutex<BTreeMap<&str, &&str>> = Mutex::new(BTreeMap::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use plimsoll::{Priority, Reason};
 use crate::Method;
 use crate::histogram::{Counted, Histogram};
 
-/// The values of the label `reason`: two words for what queues refuse, and the names of all other reasons.
+/// The values of the label `reason`: two words for refusals by queues, and the names of all other reasons.
 const CAUSES: [&str; 14] = [
     "max_queue_items",
     "queue_timeout",
@@ -89,7 +89,7 @@ impl Cell {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After so many nanoseconds.
+    /// Ends a request that took this many nanoseconds.
     pub(crate) fn ends(&self, took: u64) {
         self.processing_time.observe(took);
         self.running.fetch_sub(1, Ordering::Release);
@@ -99,7 +99,7 @@ impl Cell {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// After so many nanoseconds.
+    /// Ends a wait that took this many nanoseconds.
     pub(crate) fn leaves(&self, waited: u64) {
         self.queue_time.observe(waited);
         self.waiting.fetch_sub(1, Ordering::Release);

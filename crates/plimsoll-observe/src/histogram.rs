@@ -2,7 +2,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many buckets have a bound.
+/// The number of buckets with a bound.
 const BOUNDS: usize = 20;
 
 /// Counts spans of time in buckets, each twice as wide as the one before.
@@ -10,10 +10,10 @@ const BOUNDS: usize = 20;
 /// The histogram of `prometheus-client` has a lock, and searches its buckets; here the bucket is computed, and
 /// counting is two additions.
 ///
-/// `FIRST` is the bound of the first bucket in nanoseconds: known to the compiler, it is divided by cheaply.
+/// `FIRST` is the bound of the first bucket in nanoseconds: a constant, so dividing by it is cheap.
 #[derive(Debug)]
 pub(crate) struct Histogram<const FIRST: u64> {
-    /// Not cumulative; the last one is that without a bound.
+    /// Not cumulative; the last one has no bound.
     buckets: [AtomicU64; BOUNDS + 1],
     /// In microseconds. In nanoseconds it would overflow 64 bits on a busy server within weeks.
     sum: AtomicU64,

@@ -3,7 +3,12 @@ use std::fmt;
 
 use crate::Metric;
 
-/// The error of metrics that cannot be exported. Its message names what is wrong and what was expected.
+/// The error of metrics that cannot be exported. Its message names the invalid setting and the allowed values.
+///
+/// [`MetricsBuilder::register`](crate::MetricsBuilder::register) returns it for a name or a label that Prometheus does
+/// not allow, for a counter without `_total`, and for two metrics of the same name.
+/// [`Metrics::meter`](crate::Metrics::meter) returns it for a second limiter that no label or name distinguishes from
+/// the first.
 ///
 /// ```
 /// use plimsoll_observe::{Metric, Metrics};

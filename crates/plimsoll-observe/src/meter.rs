@@ -63,7 +63,7 @@ impl Meters {
         Ok(meter)
     }
 
-    /// The meters that are still referred to.
+    /// The meters in use.
     pub(crate) fn live(&self) -> Vec<Arc<Meter>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }

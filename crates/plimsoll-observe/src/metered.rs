@@ -10,7 +10,7 @@ use crate::meter::Meter;
 use crate::request::PendingRequest;
 use crate::{MeteredPermit, Method};
 
-/// A limiter whose requests are counted. Made by [`Metrics::meter`](crate::Metrics::meter).
+/// A limiter with counted requests. Made by [`Metrics::meter`](crate::Metrics::meter).
 ///
 /// It answers as the limiter does. Requests made to the limiter directly are not counted. Clones share the limiter and
 /// the counts.
@@ -94,6 +94,8 @@ impl<L: ?Sized> fmt::Debug for Metered<L> {
 }
 
 /// The future of [`Metered::acquire`].
+///
+/// It yields a [`MeteredPermit`], or the refusal, which is counted. Dropping it before that leaves the queue.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct MeteredAcquire<'a> {
     /// Dropped first, so that the request never counts as waiting without being in the queue.

@@ -2,6 +2,9 @@ use std::fmt;
 
 /// The method of a request, as a label. It has ten values, so that clients cannot create series.
 ///
+/// Any `&str` converts into it. Work without a method, such as a job, is [`Unknown`](Self::Unknown). Pass a method to
+/// [`Metered::try_acquire`](crate::Metered::try_acquire) or [`Observer::watch`](crate::Observer::watch).
+///
 /// ```
 /// use plimsoll_observe::Method;
 ///
@@ -35,7 +38,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them.
+    /// All methods, in the order of the variants.
     pub const ALL: [Self; 10] = [
         Self::Get,
         Self::Head,
@@ -49,7 +52,7 @@ impl Method {
         Self::Unknown,
     ];
 
-    /// The value of the label `method`.
+    /// The value of the label `method`: the name in upper case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,7 +70,7 @@ impl Method {
     }
 }
 
-/// Case does not matter. Other methods are [`Unknown`](Method::Unknown).
+/// Case is ignored. Other methods are [`Unknown`](Method::Unknown).
 impl From<&str> for Method {
     fn from(word: &str) -> Self {
         Self::ALL

@@ -3,6 +3,20 @@ use std::fmt;
 use prometheus_client::metrics::MetricType;
 
 /// The eight metrics, each of which can be renamed or switched off.
+///
+/// The first seven are of requests that are [metered](crate::Metrics::meter) or [observed](crate::Metrics::observe).
+///
+/// ```
+/// use plimsoll_observe::{Metric, Metrics};
+/// use plimsoll_observe::prometheus_client::registry::Registry;
+///
+/// // All under a prefix of their own, and no histogram of the time in the queue.
+/// let builder = Metric::ALL.into_iter().fold(Metrics::builder(), |builder, metric| {
+///     builder.rename(metric, format!("shop_{metric}"))
+/// });
+/// let metrics = builder.off(Metric::QueueTime).register(&mut Registry::default());
+/// assert!(metrics.is_ok());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Metric {
@@ -29,7 +43,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics, in the order of the variants.
     pub const ALL: [Self; 8] = [
         Self::ConcurrencyItems,
         Self::ConcurrencyLimit,
@@ -41,7 +55,7 @@ impl Metric {
         Self::Refused,
     ];
 
-    /// The name under which it is exported unless it is renamed.
+    /// The default name. [`MetricsBuilder::rename`](crate::MetricsBuilder::rename) sets another.
     #[must_use]
     pub const fn default_name(self) -> &'static str {
         match self {

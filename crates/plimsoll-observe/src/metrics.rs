@@ -11,8 +11,8 @@ use crate::{InvalidMetrics, Metered, Metric, Observer};
 
 /// The metrics of one registry. Clones share them.
 ///
-/// Register once for each registry, then [meter](Self::meter) any number of limiters. With more than one limiter,
-/// set a [label](MetricsBuilder::limiter_label) that tells them apart, and name the limiters.
+/// Register once for each registry, then [meter](Self::meter) any number of limiters. With more than one limiter, set a
+/// [label](MetricsBuilder::limiter_label) that distinguishes them, and name the limiters.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::{InvalidMetrics, Metered, Metric, Observer};
 pub struct Metrics(Arc<Meters>);
 
 impl Metrics {
-    /// A builder, to rename metrics or switch some off.
+    /// Returns a builder, to rename metrics or switch some off.
     pub fn builder() -> MetricsBuilder {
         MetricsBuilder(Names::default())
     }
@@ -53,7 +53,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// If another limiter is exported and nothing tells the two apart: there is no
+    /// If another limiter is exported and nothing distinguishes the two: there is no
     /// [label](MetricsBuilder::limiter_label), or both have the same name.
     pub fn meter<L>(&self, limiter: Arc<L>) -> Result<Metered<L>, InvalidMetrics>
     where

@@ -18,7 +18,7 @@ const TOTAL: &str = "_total";
 pub(crate) struct Names {
     names: [Option<String>; Metric::ALL.len()],
     limiter_label: Option<String>,
-    /// Whether requests that are processed have labels of their method and priority.
+    /// Whether the gauge of requests in progress has labels of method and priority.
     pub(crate) items_by_method: bool,
 }
 
@@ -56,7 +56,7 @@ impl Names {
         })
     }
 
-    /// Whether this can be exported.
+    /// Checks that this can be exported.
     pub(crate) fn check(&self) -> Result<(), InvalidMetrics> {
         let mut owners: HashMap<String, Metric> = HashMap::new();
         for metric in Metric::ALL {

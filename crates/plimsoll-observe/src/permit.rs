@@ -7,7 +7,7 @@ use crate::Method;
 use crate::meter::Meter;
 use crate::span::RequestSpan;
 
-/// A [`Permit`] that is counted while it is held, and whose holding time is measured.
+/// A [`Permit`] that is counted while it is held, with its holding time.
 ///
 /// It is counted exactly once, whether it is finished, dropped, or dropped by a panic or a cancelled task.
 ///
@@ -58,12 +58,14 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// The permit itself.
+    /// The permit itself, for its cost, its priority and the moment of the grant.
     pub fn permit(&self) -> &Permit<'a> {
         &self.permit
     }
 
-    /// Returns the permit with the outcome of the work.
+    /// Returns the permit with the outcome of the work, from which an [adaptive](plimsoll::adaptive) limit learns.
+    ///
+    /// The span of the request, if it is traced, records the outcome too.
     pub fn finish(self, outcome: Outcome) {
         let Self {
             mut running,
@@ -74,14 +76,29 @@ impl<'a> MeteredPermit<'a> {
         permit.finish(outcome);
     }
 
-    /// Refunds the permit, even to a rate. See [`Permit::undo`]. The time it was held is still measured.
+    /// Refunds the permit, even to a rate. See [`Permit::undo`]. The holding time is still measured.
+    ///
+    /// ```
+    /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
+    /// use std::sync::Arc;
+    /// use plimsoll::{Gate, ManualClock, TokenBucket};
+    /// use plimsoll_observe::Metrics;
+    ///
+    /// let rate = Gate::builder(TokenBucket::per_second(5)).clock(ManualClock::new().clock()).build();
+    /// let metered = Metrics::register(&mut registry).meter(Arc::new(rate)).unwrap();
+    /// metered.try_acquire("GET", 5)?.undo();
+    /// assert_eq!(metered.limiter().snapshot().available(), 5);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn undo(self) {
         let Self { running, permit } = self;
         drop(running);
         permit.undo();
     }
 
-    /// The same permit, no longer tied to the borrow of its limiter.
+    /// The same permit without the borrow of its limiter, for a task or a struct.
+    ///
+    /// It counts as one request, as before.
     pub fn into_owned(self) -> MeteredPermit<'static> {
         MeteredPermit {
             running: self.running.into_owned(),

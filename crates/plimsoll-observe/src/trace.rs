@@ -14,7 +14,7 @@ use crate::cells::priority_word;
 /// |---|---|
 /// | debug | `enqueued`, `dequeued`, `processing`, `processed` |
 /// | info | `limit_changed`, `queue_bound_changed` |
-/// | warn | `rejected`; `missed`, with the number of events that were overwritten before they were read |
+/// | warn | `rejected`; `missed`, with the number of events that were lost because the buffer was full |
 ///
 /// Events are forwarded when [`forward`](Self::forward) is called. Call it at the interval at which you want to see them:
 ///
@@ -35,7 +35,7 @@ use crate::cells::priority_word;
 pub struct Trace {
     events: Events,
     limiter: Box<str>,
-    /// How many of the missed events were reported.
+    /// The number of missed events that were reported.
     missed: u64,
 }
 
@@ -92,7 +92,12 @@ impl Fields {
 }
 
 impl Trace {
-    /// Forwards `events` under the name `limiter`.
+    /// Forwards `events`, of a [subscription](plimsoll::Gate::subscribe), under the name `limiter`.
+    ///
+    /// Subscribe with room for the events of one interval between two calls of [`forward`](Self::forward): events that do
+    /// not fit are lost, and counted as missed.
+    ///
+    /// The name is the field `limiter` of every event, so it need not be the name of the limiter itself.
     #[must_use]
     pub fn new(events: Events, limiter: &str) -> Self {
         Self {
@@ -102,7 +107,10 @@ impl Trace {
         }
     }
 
-    /// Forwards all events since the last call, and the number of those missed. Returns how many were forwarded.
+    /// Forwards all events since the last call, and the number of missed events. Returns the number forwarded.
+    ///
+    /// Events that only repeat a number of the previous event, `in_use_changed` and `queued_changed`, are skipped. A
+    /// call without new events costs a look at an empty buffer, so a short interval is cheap.
     pub fn forward(&mut self) -> usize {
         let forwarded = self
             .events
@@ -120,7 +128,7 @@ impl Trace {
     }
 }
 
-/// Whether it says nothing that the event before it has not said.
+/// Whether it only repeats a number of the previous event.
 fn is_count(kind: EventKind) -> bool {
     matches!(kind, EventKind::InUseChanged | EventKind::QueuedChanged)
 }

@@ -55,8 +55,8 @@ impl fmt::Debug for Observer {
 
 /// One request, from when it asks for a permit until it ends. Made by [`Observer::watch`].
 ///
-/// Report what happens to the request as it happens. Dropping this ends the request, whatever its stage; it is counted
-/// exactly once.
+/// Report each change of the request as it happens. Dropping this ends the request in any stage; it is counted exactly
+/// once.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -130,7 +130,7 @@ impl Watch {
         }
     }
 
-    /// Ends the present stage, and observes its time.
+    /// Ends the current stage, and observes its time.
     fn end(&mut self) {
         let cell = self.meter.cells.of(self.method, self.priority);
         let clock = &self.meter.clock;

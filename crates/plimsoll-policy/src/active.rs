@@ -1,8 +1,8 @@
 //! The active policies.
 //!
 //! The table has an entry for each tier, so finding a policy is an index. The entry names the tier that serves its requests:
-//! its own or, if `max_policies` were active already, the closest active one. It stays with that tier until the
-//! tier is swept, even if room becomes free meanwhile: switching would discard what its subjects have used.
+//! its own or, if `max_policies` were active already, the closest active one. It stays with that tier until the tier is
+//! swept, even if room becomes free meanwhile: switching would discard the usage of its subjects.
 
 use std::hash::Hash;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use crate::tiers::Policy;
 
 /// Handlers with their policies, and the settings that all of them share. Made by [`Policies::builder`].
 ///
-/// Setters check nothing. [`build`](Self::build) checks everything, and its error names the setting, its value and what
-/// was expected.
+/// Setters check nothing. [`build`](Self::build) checks everything, and its error names the setting, its value and the
+/// allowed values.
 ///
 /// ```
 /// use plimsoll_policy::{Policies, Policy};
@@ -37,7 +37,7 @@ pub struct PoliciesBuilder {
 }
 
 impl Policies {
-    /// A builder without handlers, with the default settings and fallback.
+    /// Returns a builder without handlers, with the default settings and fallback.
     pub fn builder() -> PoliciesBuilder {
         PoliciesBuilder {
             handlers: Vec::new(),
@@ -48,14 +48,14 @@ impl Policies {
 }
 
 impl PoliciesBuilder {
-    /// Declares the policy of a handler. Each handler has one.
+    /// Sets the policy of a handler. Each handler has one.
     pub fn handler(mut self, op: impl Into<OpCode>, policy: Policy) -> Self {
         self.handlers.push((op.into(), policy));
         self
     }
 
-    /// Limits each address by `bucket`, over all operations without a policy together. Default: 6 per second, burst 12. The
-    /// numbers are not rounded to a tier.
+    /// Sets the bucket that limits each address, over all operations without a policy together. Default: 6 per second,
+    /// burst 12. The numbers are not rounded to a tier.
     pub fn fallback(mut self, bucket: TokenBucket) -> Self {
         self.fallback = Some(bucket);
         self
@@ -67,13 +67,13 @@ impl PoliciesBuilder {
         self
     }
 
-    /// Takes time from `clock` instead of [`Clock::system`].
+    /// Sets the clock. Default: [`Clock::system`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.settings.clock = clock;
         self
     }
 
-    /// The largest number of active policies, from 1 to 64. Default: 64.
+    /// Sets the largest number of active policies, from 1 to 64. Default: 64.
     ///
     /// There are 56 tiers, so only a number below that has an effect: once as many are active, a further tier is
     /// served by the closest active one.
@@ -82,7 +82,7 @@ impl PoliciesBuilder {
         self
     }
 
-    /// Sweeps a policy that has not been used for longer than this, more than 0. Default: 30 minutes.
+    /// Sets the idle time, more than 0, after which a policy is swept. Default: 30 minutes.
     ///
     /// A policy with a state that still counts, such as a longer lockout, is swept later.
     pub fn policy_idle(mut self, idle: Duration) -> Self {
@@ -90,14 +90,15 @@ impl PoliciesBuilder {
         self
     }
 
-    /// The interval of sweeps for idle policies, more than 0. Default: 1 minute. Sweeps run on evaluations, and at the latest after
-    /// 1024 of them.
+    /// Sets the interval of sweeps for idle policies, more than 0. Default: 1 minute. Sweeps run on evaluations, and at
+    /// the latest after 1024 of them.
     pub fn cleanup_interval(mut self, interval: Duration) -> Self {
         self.settings.cleanup_interval = interval;
         self
     }
 
-    /// The largest number of subjects of each policy, and of addresses of the fallback, at least 1. Default: 10,000.
+    /// Sets the largest number of subjects of each policy, and of addresses of the fallback, at least 1. Default:
+    /// 10,000.
     ///
     /// Further subjects are refused until a state is evicted. Only states of full buckets are evicted.
     pub fn max_subjects(mut self, subjects: usize) -> Self {
@@ -105,7 +106,7 @@ impl PoliciesBuilder {
         self
     }
 
-    /// Retains a subject for this long after its last packet, more than 0. Default: 5 minutes.
+    /// Sets how long a subject is retained after its last packet, more than 0. Default: 5 minutes.
     ///
     /// This applies only if subjects start with fewer [tokens](Self::initial_tokens) than their bucket holds, because eviction would
     /// then discard refilled tokens. If they start full, a state is evicted as soon as its bucket is full again.
@@ -114,25 +115,26 @@ impl PoliciesBuilder {
         self
     }
 
-    /// Starts a lockout at this many refusals in a row, at least 1. Default: 3.
+    /// Sets the number of refusals in a row that starts a lockout, at least 1. Default: 3.
     pub fn max_soft_violations(mut self, violations: u32) -> Self {
         self.settings.max_soft_violations = violations;
         self
     }
 
-    /// Counts refusals as in a row if each comes within this time of the one before, more than 0. Default: 5 seconds.
+    /// Sets the longest time between two refusals in a row, more than 0. Default: 5 seconds.
     pub fn soft_window(mut self, window: Duration) -> Self {
         self.settings.soft_window = window;
         self
     }
 
-    /// How long a lockout lasts, at most 2147483647 ms, so that `retry_after_ms` can hold it. Default: 0, no lockouts.
+    /// Sets the length of a lockout, at most 2147483647 ms, so that `retry_after_ms` can hold it. Default: 0, no
+    /// lockouts.
     pub fn lockout(mut self, lockout: Duration) -> Self {
         self.settings.lockout = lockout;
         self
     }
 
-    /// Starts each subject of a policy with this many tokens, at most 64, instead of a full bucket.
+    /// Sets the number of tokens with which each subject of a policy starts, at most 64. Default: a full bucket.
     ///
     /// A bucket that holds fewer starts full. The bucket of the fallback has
     /// [its own setting](TokenBucket::initial).
@@ -141,7 +143,8 @@ impl PoliciesBuilder {
         self
     }
 
-    /// Limits all IPv6 addresses with the same leading bits as one, from 1 to 128 bits. Default: 128, each by itself.
+    /// Sets the number of leading bits, from 1 to 128, by which IPv6 addresses count as one. Default: 128, each by
+    /// itself.
     ///
     /// A shorter prefix makes clients of one network share a limit, so it is opt-in. A server on the open internet
     /// should set 64: providers commonly assign a customer at least that much, and the customer can send from any

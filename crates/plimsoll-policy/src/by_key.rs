@@ -233,8 +233,8 @@ impl PolicyKeys {
         events
     }
 
-    /// Calls `callback` with each event from now on, on a thread of its own: a slow or panicking callback delays no decision. See
-    /// [`Listener`].
+    /// Calls `callback` with each event from now on, on a thread of its own: a slow or panicking callback does not
+    /// affect decisions. See [`Listener`].
     ///
     /// # Errors
     ///
@@ -324,7 +324,7 @@ impl PerKey<str> for PolicyKeys {
         Acquire::ready(self.try_acquire(key, demand).map(Permit::into_owned))
     }
 
-    /// Reserves only what is available now, because policies have no queue.
+    /// Reserves only tokens that are available now, because policies have no queue.
     fn reserve_owned(&self, key: &str, demand: Demand) -> Result<Reservation<'static>, Denied> {
         match self.by(key) {
             By::State(states, key) => PerKey::reserve_owned(states, key, demand.at_once()),
@@ -356,7 +356,7 @@ impl PerKey<str> for PolicyKeys {
         }
     }
 
-    /// That of the largest tier.
+    /// The standing of the largest tier.
     fn promise(&self) -> Standing {
         let promises = self
             .tables()

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use plimsoll::{Denied, Reason};
 
-/// The longest hint: what a signed 32-bit number of milliseconds holds, some 25 days.
+/// The longest retry time: a signed 32-bit number of milliseconds, some 25 days.
 pub(crate) const LONGEST_MS: u32 = i32::MAX.unsigned_abs();
 
-/// The hint if the time until there is room is unknown.
+/// The retry time if the time until there is room is unknown.
 const UNKNOWN_MS: u32 = 1000;
 
-/// The decision on a packet: whether it may be handled and, if not, the reason and when to try again.
+/// The decision on a packet: whether it may be handled and, if not, the reason and when to retry.
 ///
 /// ```
 /// use plimsoll::{ManualClock, Reason};
@@ -37,9 +37,9 @@ const UNKNOWN_MS: u32 = 1000;
 /// | the address is not known | [`SoftThrottle`](Reason::SoftThrottle) | 1000 ms | 0 |
 /// | no room for another subject, lockouts on | [`LockedOut`](Reason::LockedOut) | the lockout | 0 |
 /// | no room for another subject, lockouts off | [`SoftThrottle`](Reason::SoftThrottle) | 1000 ms | 0 |
-/// | within the limit | none | 0 | what is left |
-/// | over the limit | [`SoftThrottle`](Reason::SoftThrottle) | until the next token | what is left |
-/// | over the limit too often | [`LockedOut`](Reason::LockedOut) | until the lockout ends | what is left |
+/// | within the limit | none | 0 | the tokens left |
+/// | over the limit | [`SoftThrottle`](Reason::SoftThrottle) | until the next token | the tokens left |
+/// | over the limit too often | [`LockedOut`](Reason::LockedOut) | until the lockout ends | the tokens left |
 ///
 /// Milliseconds are rounded up: a subject that asks again then, and has not asked meanwhile, is admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -79,7 +79,7 @@ impl Decision {
         }
     }
 
-    /// Refused by the bucket of a subject, or for want of room for its state.
+    /// Refused by the bucket of a subject, or for lack of room for its state.
     pub(crate) fn refused(denied: &Denied, lockout: Duration) -> Self {
         match denied.reason() {
             reason @ (Reason::SoftThrottle | Reason::LockedOut) => Self {

@@ -1,6 +1,6 @@
 //! Logging of policies, with the feature `tracing`. Without it these functions do nothing.
 //!
-//! | what | level |
+//! | event | level |
 //! |---|---|
 //! | a packet without an address | warn |
 //! | a lockout that begins | warn |

@@ -88,7 +88,8 @@ impl Policies {
 
     /// Decides on one packet for the operation `op` from `remote`: an address, with or without a port, or `None`.
     ///
-    /// The decision counts: a granted packet takes a token, and a refused one counts towards a lockout.
+    /// The decision counts: a granted packet takes a token, and a refused one counts towards a lockout. A packet
+    /// without an address is refused if its operation is limited.
     ///
     /// # Errors
     ///
@@ -106,10 +107,11 @@ impl Policies {
         Ok(self.shared.finish(op, remote, decided))
     }
 
-    /// Decides on one packet for the operation `op` by `policy`, regardless of the policy that the builder declared for `op`.
+    /// Decides on one packet for the operation `op` by `policy`, regardless of the policy that the builder declared for
+    /// `op`.
     ///
-    /// For programs whose handlers are known only when packets reach them. A handler must pass the same policy every time: another
-    /// tier has other subjects, with full buckets. A policy with a NaN refuses everything.
+    /// For programs with handlers that are known only when packets reach them. A handler must pass the same policy
+    /// every time: another tier has other subjects, with full buckets. A policy with a NaN refuses everything.
     ///
     /// ```
     /// use plimsoll_policy::{OpCode, Policies, Policy};
@@ -138,6 +140,9 @@ impl Policies {
     }
 
     /// Drops all state. Every later evaluation returns [`Closed`].
+    ///
+    /// For shutting down, and for freeing the memory of all subjects. It cannot be undone: build new policies instead.
+    /// With the feature `tracing` it logs a summary.
     pub fn close(&self) {
         let open = &self.shared.open;
         let closed = open.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -170,8 +175,9 @@ impl Policies {
         self.shared.listeners.subscribe(capacity)
     }
 
-    /// Calls `callback` with each event from now on, on a thread of its own: a slow or panicking callback delays no decision. See
-    /// [`Listener`].
+    /// Calls `callback` with each event from now on, on a thread of its own. See [`Listener`].
+    ///
+    /// A slow or panicking callback does not affect decisions. Events that do not fit its buffer are lost and counted.
     ///
     /// # Errors
     ///
@@ -183,7 +189,17 @@ impl Policies {
         self.subscribe(1024).listen(callback)
     }
 
-    /// The active policies and counters at this moment.
+    /// A copy of the active policies and counters at this moment.
+    ///
+    /// ```
+    /// use plimsoll_policy::{Policies, Policy};
+    ///
+    /// let policies = Policies::builder().handler(1_u32, Policy::per_second(4.0)).build()?;
+    /// assert_eq!(policies.report().active_policies(), 0, "a policy is active once it is used");
+    /// let _ = policies.evaluate(1_u32, std::net::Ipv4Addr::LOCALHOST);
+    /// assert_eq!(policies.report().active_policies(), 1);
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     #[must_use]
     pub fn report(&self) -> Report {
         let shared = &*self.shared;

@@ -144,13 +144,13 @@ impl Row {
         self.burst
     }
 
-    /// How many subjects have a state.
+    /// The number of subjects with a state.
     #[must_use]
     pub fn subjects(&self) -> usize {
         self.subjects
     }
 
-    /// When it was last used.
+    /// The moment of its last use.
     #[must_use]
     pub fn last_used(&self) -> Moment {
         self.last_used

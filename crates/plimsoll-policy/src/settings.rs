@@ -4,7 +4,7 @@ use plimsoll::{Clock, InvalidLimit, Metadata};
 
 use crate::decision::LONGEST_MS;
 
-/// What all policies of one `Policies` have in common.
+/// The settings that all policies of one `Policies` share.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) clock: Clock,
@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) ipv6_prefix: u8,
     /// The name and the metadata that refusals carry.
     pub(crate) about: Option<(String, Option<Metadata>)>,
-    /// Whether what is granted and refused is counted.
+    /// Whether grants and refusals are counted.
     pub(crate) totals: bool,
 }
 
@@ -82,7 +82,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Checks that nothing is set that means nothing to limits by key.
+    /// Checks that no setting is changed that does not apply to limits by key.
     pub(crate) fn check_by_key(&self) -> Result<(), InvalidLimit> {
         let usual = Self::default();
         let set = [

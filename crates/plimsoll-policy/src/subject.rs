@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use plimsoll::Address;
 
-/// The operation code of a packet: the number that names its handler.
+/// The operation code of a packet: the number of its handler.
 ///
 /// ```
 /// use plimsoll_policy::OpCode;
@@ -35,9 +35,9 @@ impl fmt::Display for OpCode {
 
 /// The address a packet came from, or [`UNKNOWN`](Self::UNKNOWN).
 ///
-/// Made by `From` an [`IpAddr`], a [`SocketAddr`], or an `Option` of either. The port does not count: a client
-/// chooses it, and would escape its limit by connecting again. It is kept for [reports](Self::port) and logs. An IPv4
-/// address that came in through an IPv6 socket (`::ffff:192.0.2.1`) equals the IPv4 address.
+/// Made by `From` an [`IpAddr`], a [`SocketAddr`], or an `Option` of either. The port does not count: a client chooses
+/// it, and would evade its limit by connecting again. It is stored for [reports](Self::port) and logs. An IPv4 address
+/// that came in through an IPv6 socket (`::ffff:192.0.2.1`) equals the IPv4 address.
 ///
 /// ```
 /// use plimsoll_policy::Remote;
@@ -57,7 +57,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The address is not known. Such packets are refused wherever there is a limit.
+    /// An unknown address. Such packets are refused wherever there is a limit.
     pub const UNKNOWN: Self = Self {
         ip: None,
         port: None,
@@ -142,14 +142,26 @@ impl<T: Into<Self>> From<Option<T>> for Remote {
     }
 }
 
-/// A packet as events and logs name it: its operation, and where it came from. The port is that of the packet, and takes
-/// no part in comparisons.
+/// The operation and the sender of a packet, as the key of events. The port is that of the packet, and takes no part in
+/// comparisons.
+///
+/// ```
+/// use plimsoll_policy::{OpCode, Policies, Policy};
+/// use std::net::Ipv4Addr;
+///
+/// let policies = Policies::builder().handler(7_u32, Policy::per_second(1.0)).build()?;
+/// let mut events = policies.subscribe(100);
+/// let _ = policies.evaluate(7_u32, Ipv4Addr::LOCALHOST);
+/// let packet = events.next().unwrap().key;
+/// assert_eq!((packet.op, packet.remote.ip()), (OpCode(7), Some(Ipv4Addr::LOCALHOST.into())));
+/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Packet {
-    /// Its operation.
+    /// The operation.
     pub op: OpCode,
-    /// Where it came from.
+    /// The address of the sender.
     pub remote: Remote,
 }
 

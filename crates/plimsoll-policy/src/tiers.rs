@@ -1,4 +1,4 @@
-//! What handlers declare, and the tiers it is rounded up to.
+//! The policies of handlers, and the tiers they are rounded up to.
 
 use plimsoll::{InvalidLimit, PenaltyBucket, TokenBucket};
 
@@ -6,13 +6,13 @@ use plimsoll::{InvalidLimit, PenaltyBucket, TokenBucket};
 const RPS_TIERS: u8 = 8;
 const BURST_TIERS: u8 = 7;
 
-/// How many different limits there are.
+/// The number of different limits.
 pub(crate) const TIERS: usize = RPS_TIERS as usize * BURST_TIERS as usize;
 
-/// What a handler declares: how many requests per second each address may send it, and the burst.
+/// The policy of a handler: how many requests per second each address may send it, and the burst.
 ///
-/// Both are rounded up to a power of two, the rate to at most 128 and the burst to at most 64, so that
-/// handlers that declare about the same share one table of subjects:
+/// Both are rounded up to a power of two, the rate to at most 128 and the burst to at most 64, so that handlers with
+/// similar policies share one table of subjects:
 ///
 /// | declared | applied |
 /// |---|---|
@@ -57,13 +57,13 @@ impl Policy {
         Self::per_second(0.0)
     }
 
-    /// Admits `burst` requests at once after a pause. 0 or less refuses everything.
+    /// Sets the burst: how many requests are admitted at once after a pause. 0 or less refuses everything. Default: 1.
     pub const fn burst(mut self, burst: f64) -> Self {
         self.burst = burst;
         self
     }
 
-    /// What is applied, rounded up to a tier.
+    /// The policy, rounded up to a tier.
     pub(crate) fn effective(self) -> Result<Effective, InvalidLimit> {
         let number = |field, value: f64| {
             if value.is_nan() {
@@ -93,7 +93,7 @@ fn rounded_up(wanted: f64, tiers: u8) -> u8 {
         .unwrap_or(tiers - 1)
 }
 
-/// What is applied for a declared policy.
+/// The effect of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effective {
     Unlimited,
@@ -122,7 +122,7 @@ impl Tier {
         1 << self.burst
     }
 
-    /// How far two are apart.
+    /// The distance between two tiers.
     pub(crate) fn distance(self, other: Self) -> u64 {
         self.rps().abs_diff(other.rps()) + self.burst().abs_diff(other.burst())
     }

@@ -1,12 +1,12 @@
-//! Streams whose items wait for a permit.
+//! Streams with items that wait for a permit.
 //!
 //! The adapter polls an item, then waits for its permit, then yields it. While it waits it polls no further items, so
-//! backpressure reaches the source. There are two reasons for this order: the cost of an item is known only once the
-//! item is there, and an idle stream takes no permits. The price is that each stream has one item in memory that is not
-//! admitted yet.
+//! backpressure reaches the source. There are two reasons for this order: the cost of an item is known only with the
+//! item, and an idle stream takes no permits. The price is that each stream has one item in memory that is not admitted
+//! yet.
 //!
 //! A refused item is yielded as an error, [`Refused`], and the stream continues with the next one. If the limiter was
-//! closed, the stream ends.
+//! closed, the stream ends after that item.
 
 use std::error::Error;
 use std::fmt;
@@ -45,6 +45,19 @@ use crate::with_permit::WithPermit;
 pub trait LimitedStream: Stream + Sized {
     /// Yields items at a rate, each at a cost of 1.
     ///
+    /// ```
+    /// use futures_util::{StreamExt, stream};
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_tokio::LimitedStream;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// // Without a queue, items above the rate are yielded as errors.
+    /// let items = stream::iter(0..5).limited(Gate::new(TokenBucket::per_second(2)));
+    /// let admitted = items.filter(|item| std::future::ready(item.is_ok())).count().await;
+    /// assert_eq!(admitted, 2);
+    /// # });
+    /// ```
+    ///
     /// This takes rates only, as the items do not hold permits. For other limits use
     /// [`limited_with_permit`](Self::limited_with_permit).
     ///
@@ -60,6 +73,8 @@ pub trait LimitedStream: Stream + Sized {
 
     /// Yields items at a rate, each at the cost that `cost` returns: a number, or a [`Demand`] with a priority or a
     /// deadline.
+    ///
+    /// The cost is computed once, when the item is polled.
     fn limited_by<C, D>(self, rate: impl Into<Rate>, cost: C) -> Limited<Self, C>
     where
         C: FnMut(&Self::Item) -> D,
@@ -71,6 +86,9 @@ pub trait LimitedStream: Stream + Sized {
     }
 
     /// Yields items with their permits, each at a cost of 1. An item counts until it is dropped.
+    ///
+    /// With a [`Concurrency`](plimsoll::Concurrency) limit this bounds the number of items in progress, also across
+    /// streams that share the limiter.
     fn limited_with_permit(
         self,
         limiter: impl Into<Resource>,
@@ -95,6 +113,21 @@ pub trait LimitedStream: Stream + Sized {
 impl<S: Stream> LimitedStream for S {}
 
 /// An item that a limiter refused, with the refusal.
+///
+/// The stream yields it as an error and continues, so the item can be retried, logged or dropped:
+///
+/// ```
+/// use futures_util::{StreamExt, stream};
+/// use plimsoll::{Gate, Reason, TokenBucket};
+/// use plimsoll_tokio::LimitedStream;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut items = stream::iter(["a", "b"]).limited(Gate::new(TokenBucket::per_second(1)));
+/// assert!(items.next().await.unwrap().is_ok());
+/// let refused = items.next().await.unwrap().unwrap_err();
+/// assert_eq!((refused.item, refused.denied.reason()), ("b", Reason::Exhausted));
+/// # });
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused<T> {
@@ -125,6 +158,8 @@ impl<T> Error for Refused<T> {
 
 pin_project! {
     /// A stream of items with their permits. Made by [`LimitedStream::limited_with_permit`].
+    ///
+    /// It is fused: after its end it yields `None`.
     #[must_use = "streams do nothing unless they are polled"]
     pub struct LimitedWithPermit<S: Stream, C> {
         #[pin]
@@ -233,6 +268,8 @@ impl<S: Stream + fmt::Debug, C> fmt::Debug for LimitedWithPermit<S, C> {
 
 pin_project! {
     /// A stream that yields items at a rate. Made by [`LimitedStream::limited`].
+    ///
+    /// It is fused: after its end it yields `None`.
     #[must_use = "streams do nothing unless they are polled"]
     pub struct Limited<S: Stream, C> {
         #[pin]

@@ -3,7 +3,7 @@ use std::ops::{Deref, DerefMut};
 
 use plimsoll::{Outcome, Permit};
 
-/// An item together with the permit it was admitted by.
+/// An item together with the permit for it.
 ///
 /// The item counts against the limit until this is dropped, [finished](Self::finish) or
 /// [taken apart](Self::into_inner). Hold it for as long as the work on the item takes.

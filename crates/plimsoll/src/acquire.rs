@@ -16,7 +16,7 @@ use crate::queue::Ticket;
 use crate::reason::Reason;
 use crate::stamp::Stamp;
 
-/// A permit that is waited for. [`Limiter::acquire`](crate::Limiter::acquire) returns it.
+/// A future that yields a permit. [`Limiter::acquire`](crate::Limiter::acquire) returns it.
 ///
 /// Nothing happens before the first poll. Dropping the future leaves the queue at once and serves the waiters that can
 /// then run; a permit that was granted in the last moment is returned.
@@ -24,8 +24,9 @@ use crate::stamp::Stamp;
 /// # Time-outs
 ///
 /// A time-out belongs into the [`Demand`](crate::Demand): the limiter then refuses with
-/// [`Reason::TimedOut`](crate::Reason::TimedOut), counts the refusal, and refuses at once what is known to have to wait longer. A
-/// time-out around the future, such as that of tokio, drops it: this counts as cancelled.
+/// [`Reason::TimedOut`](crate::Reason::TimedOut), counts the refusal, and refuses at once a demand that is known to
+/// wait longer. A time-out around the future, such as that of tokio, drops it, and the limiter counts the demand as
+/// cancelled.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Demand, Gate, Queue, Reason};
@@ -41,7 +42,7 @@ use crate::stamp::Stamp;
 ///
 /// # For authors of limiters
 ///
-/// A limiter of your own makes one from an answer it knows, or from a future:
+/// A custom limiter makes one from an answer that it has already, or from a future:
 ///
 /// ```
 /// use plimsoll::{Acquire, Denied, Reason};
@@ -79,9 +80,10 @@ impl<'a> Acquire<'a> {
         }))
     }
 
-    /// A future that is ready, for limiters without a queue.
+    /// Returns a future that is ready, for limiters without a queue.
     ///
-    /// It allocates nothing. The answer is given at the first poll; a future that is dropped before returns its permit.
+    /// It allocates nothing. The first poll returns the answer; a future that is dropped before that returns its
+    /// permit.
     ///
     /// ```
     /// use plimsoll::{Acquire, Concurrency, Demand, Gate, Limiter};
@@ -96,10 +98,10 @@ impl<'a> Acquire<'a> {
         Self(Stage::Answered(answer))
     }
 
-    /// The output of a future, for limiters that wait in their own way.
+    /// Wraps a future, for limiters with their own way of waiting.
     ///
-    /// It allocates the future. Dropping it has to leave the limiter's queue and to return what was granted to it: a future that
-    /// holds a [`Permit`] only as a local variable does so by itself.
+    /// The future is allocated. Dropping it must leave the limiter's queue and return the permits that were granted to
+    /// it: a future that holds a [`Permit`] only as a local variable does so by itself.
     pub fn from_future(
         future: impl Future<Output = Result<Permit<'a>, Denied>> + Send + 'a,
     ) -> Self {

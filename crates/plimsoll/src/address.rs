@@ -2,12 +2,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An address as a key: without its port, and only as many bits of it as are limited as one.
+/// An IP address as a key: without its port, reduced to the prefix that is limited as one.
 ///
-/// A client chooses its port, so a limit that looked at it could be escaped by connecting again. A customer of an
-/// IPv6 provider has at least 2^64 addresses; so by default the first 64 bits count, and all of them of
-/// an IPv4 address. An IPv4 address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4
-/// address.
+/// A client chooses its port, so a limit that included the port could be evaded by connecting again. A customer of an
+/// IPv6 provider has at least 2^64 addresses; so by default the first 64 bits of an IPv6 address count, and all bits of
+/// an IPv4 address. An IPv4 address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4 address.
 ///
 /// ```
 /// use plimsoll::Address;
@@ -25,12 +24,12 @@ pub struct Address {
     /// Bytes rather than a number: a number of 128 bits would have to lie at a multiple of 16. IPv4 addresses
     /// are in their IPv6-mapped form, where no IPv6 address is, masked or not.
     bits: [u8; 16],
-    /// How many bits count, as people count them: up to 32 of an IPv4 address.
+    /// The prefix length in bits, as users count it: up to 32 for an IPv4 address.
     prefix: u8,
 }
 
 impl Address {
-    /// The network that this address is in, by the length of its prefix. More bits than there are mean all.
+    /// The network of this address, by the length of its prefix. A length above the maximum means the whole address.
     #[inline]
     #[must_use]
     pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
@@ -47,10 +46,10 @@ impl Address {
         }
     }
 
-    /// The address that stands for a user at the other end of a Unix socket, which has no address of a network.
+    /// The address that represents a user at the other end of a Unix socket, which has no network address.
     ///
-    /// It is in `100::/32`, a part of the prefix that routers discard (RFC 6666), with the number of the user in the next 32
-    /// bits: no packet can come from it, and each user is a network of its own if the first 64 bits count.
+    /// It is in `100::/32`, a part of the prefix that routers discard (RFC 6666), with the user ID in the next 32 bits:
+    /// no packet can come from it, and each user is a network of its own if the first 64 bits count.
     ///
     /// ```
     /// use plimsoll::Address;
@@ -65,32 +64,32 @@ impl Address {
         IpAddr::V6(Ipv6Addr::new(0x100, 0, high, low, 0, 0, 0, 0))
     }
 
-    /// The address, or the first one of the network.
+    /// The address, or the first address of the network.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from(self.bits)).to_canonical()
     }
 
-    /// How many bits of it count.
+    /// The prefix length in bits.
     #[must_use]
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether this address is in the network. An IPv4 address is in no network of IPv6, not even in `::/0`.
+    /// Whether this network contains `address`. No IPv6 network contains an IPv4 address, not even `::/0`.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let same_kind = self.ip().is_ipv4() == address.to_canonical().is_ipv4();
         same_kind && Self::network(address, self.prefix, self.prefix).bits == self.bits
     }
 
-    /// Whether it is one address and not a network of several.
+    /// Whether it is a single address and not a network.
     fn is_whole(&self) -> bool {
         self.prefix == if self.ip().is_ipv4() { 32 } else { 128 }
     }
 }
 
-/// A number whose first bits are set, as many as this.
+/// A number with this many leading bits set.
 fn mask(bits: u8) -> u128 {
     let others = 128_u8.saturating_sub(bits);
     u128::MAX.checked_shl(others.into()).unwrap_or(0)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// Wakes a thread that is parked.
+/// Unparks the thread that waits.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -20,11 +20,13 @@ impl Wake for Unpark {
 }
 
 thread_local! {
-    /// Made once for each thread that ever waits.
+    /// Created once for each thread that ever waits.
     static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
 }
 
-/// Parks the thread until `future` is done.
+/// Polls `future` on this thread, and parks the thread until it is done.
+///
+/// It needs no runtime. A future that depends on one, such as a timer of tokio, needs it to run on another thread.
 pub fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = WAKER.with(Waker::clone);

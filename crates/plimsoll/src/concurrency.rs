@@ -3,23 +3,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 
-/// A limit on what runs at once. Permits are returned when they are dropped.
+/// A limit on the number of permits in use at once. Permits are returned when they are dropped.
 ///
 /// # What it grants
 ///
-/// Up to the limit at once. Nothing is refilled by time: a refused caller cannot know when a permit is returned, so a
-/// refusal names no moment to try again, and a [`Queue`](crate::Queue) is the way to wait.
+/// Up to the limit at once. Time refills nothing: a refused caller cannot know when a permit is returned, so a refusal
+/// has no retry time, and a [`Queue`](crate::Queue) is the way to wait.
 ///
 /// # What it remembers
 ///
-/// How much is left: 8 bytes, decided without a lock and without reading a clock; with limits from 2^40 on 16 bytes
-/// behind the lock.
+/// The number of permits left: 8 bytes, decided without a lock and without reading a clock; with limits from 2^40 on 16
+/// bytes behind the lock.
 ///
 /// # When to choose it
 ///
-/// To protect what has a capacity and no rate: connections, workers, memory. Where the right number is unknown or
-/// changes, an [`Adaptive`](crate::adaptive::Adaptive) limit finds it.
-/// [`Gate::resize`](crate::Gate::resize) changes the limit by hand.
+/// To protect a resource that has a capacity and no rate: connections, workers, memory. Where the right number is
+/// unknown or changes, an [`Adaptive`](crate::adaptive::Adaptive) limit finds it. [`Gate::resize`](crate::Gate::resize)
+/// changes the limit by hand.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Queue};
@@ -35,12 +35,12 @@ use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 #[derive(Debug)]
 #[must_use]
 pub struct Concurrency {
-    /// Changed by `resize` under the gate's lock. A reader that races with it sees the limit before
-    /// or after; what may be taken is decided by the state alone.
+    /// Changed by `resize` under the gate's lock. A reader that races with it sees the limit before or after; grants
+    /// are decided by the state alone.
     limit: AtomicU64,
 }
 
-/// What a [`Concurrency`] limit remembers: how much is left, below 0 after the limit has shrunk.
+/// The state of a [`Concurrency`] limit: the number of permits left, below 0 after the limit has shrunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slots {
     left: i128,
@@ -50,7 +50,7 @@ pub struct Slots {
 const BIAS: u64 = 1 << 40;
 
 impl Concurrency {
-    /// At most `limit` at once.
+    /// A limit of `limit` permits at once.
     ///
     /// # Panics
     ///
@@ -63,7 +63,14 @@ impl Concurrency {
         }
     }
 
-    /// At most `limit` at once.
+    /// [`new`](Self::new) for a number from outside the program.
+    ///
+    /// ```
+    /// use plimsoll::Concurrency;
+    ///
+    /// assert!(Concurrency::try_new(10).is_ok());
+    /// assert_eq!(Concurrency::try_new(0).unwrap_err().field(), "limit");
+    /// ```
     ///
     /// # Errors
     ///
@@ -85,8 +92,7 @@ impl Concurrency {
         })
     }
 
-    /// Changes the limit. What is taken stays taken: after a shrink nothing is granted until enough
-    /// has come back.
+    /// Changes the limit. Permits in use stay in use: after a shrink nothing is granted until enough are returned.
     pub(crate) fn resize(&self, state: &mut Slots, limit: u64) {
         let old = self.limit.swap(limit, Ordering::Relaxed);
         state.left += i128::from(limit) - i128::from(old);
@@ -150,7 +156,7 @@ impl Rule for Concurrency {
         (state.left >= i128::from(self.limit())).then_some(now)
     }
 
-    /// What is taken stays taken, whatever becomes of the rest.
+    /// Permits in use stay in use, whatever `carry` says.
     fn adopt(&self, old: &Self, state: &Slots, _now: Moment, _carry: Carry) -> Slots {
         Slots {
             left: state.left + i128::from(self.limit()) - i128::from(old.limit()),

@@ -55,9 +55,9 @@ impl Priority {
     }
 }
 
-/// What a caller asks of a limiter: how many permits, in which class, and how long it is ready to wait.
+/// A request for permits: how many, in which class, and how long the caller will wait.
 ///
-/// A plain number is a demand of that cost, of normal priority, that waits as long as it takes:
+/// A plain number is a demand of that cost, of normal priority, without a time-out:
 ///
 /// ```
 /// use plimsoll::{Concurrency, Demand, Gate, Priority};
@@ -91,8 +91,8 @@ impl Priority {
 ///
 /// | method | waits |
 /// |---|---|
-/// | none | as long as it takes, or as the [time-out of the queue](crate::Queue::timeout) allows |
-/// | [`within`](Self::within) | at most so long from the call |
+/// | none | without limit, or as the [time-out of the queue](crate::Queue::timeout) allows |
+/// | [`within`](Self::within) | at most this long from the call |
 /// | [`until`](Self::until) | until a moment of the limiter's clock |
 /// | [`at_once`](Self::at_once) | not at all |
 ///
@@ -101,7 +101,7 @@ impl Priority {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub struct Demand {
-    /// How many permits are asked for.
+    /// The number of permits.
     pub cost: u64,
     /// The class of the demand.
     pub priority: Priority,
@@ -136,7 +136,7 @@ impl Demand {
     /// One permit.
     pub const ONE: Self = Self::of(1);
 
-    /// A demand of `cost` permits, of normal priority, that waits as long as it takes.
+    /// A demand of `cost` permits, of normal priority, without a time-out.
     ///
     /// A cost of 0 probes the limit: it is granted when anything is available, and takes nothing.
     pub const fn of(cost: u64) -> Self {
@@ -216,15 +216,15 @@ impl Demand {
         matches!(self.patience, Patience::Kept(_))
     }
 
-    /// The last moment at which the demand may be served if it is made at `now`; `None` if it waits as long as it takes.
-    /// For authors of limiters.
+    /// The last moment at which the demand may be served if it is made at `now`; `None` without a time-out. For authors
+    /// of limiters.
     #[must_use]
     pub fn deadline(self, now: Moment) -> Option<Moment> {
         let deadline = self.patience.deadline(now);
         deadline.is_known().then_some(deadline)
     }
 
-    /// What the demand counts against the bound of a queue: at least 1.
+    /// The weight of the demand against the bound of a queue: at least 1.
     pub(crate) fn weight(self) -> u64 {
         self.cost.max(1)
     }

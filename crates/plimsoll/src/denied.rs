@@ -43,7 +43,7 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// A refusal with nothing but its reason, for authors of limiters. The `with_` methods add the rest:
+    /// Creates a refusal with only a reason, for authors of limiters. The `with_` methods add the rest:
     ///
     /// ```
     /// use plimsoll::{Denied, Moment, Reason};
@@ -129,7 +129,7 @@ impl Denied {
         self
     }
 
-    /// Sets the metadata. As a name, it is stored once for the life of the process: see [`Metadata`].
+    /// Sets the metadata. Like a name, it is stored once for the life of the process: see [`Metadata`].
     #[must_use]
     pub fn with_metadata(mut self, metadata: &Metadata) -> Self {
         self.limiter = Name::of(self.limiter(), Some(metadata));
@@ -146,7 +146,7 @@ impl Denied {
         self
     }
 
-    /// Why the demand was refused.
+    /// The reason of the refusal.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
@@ -172,7 +172,7 @@ impl Denied {
         self.limit
     }
 
-    /// How much of the limit was still available when the demand was refused.
+    /// The remainder of the limit when the demand was refused.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
@@ -184,7 +184,7 @@ impl Denied {
         self.full_at.is_known().then(|| self.full_at.since(self.at))
     }
 
-    /// How much of the limit is in use, in percent.
+    /// The share of the limit that is in use, in percent.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -208,13 +208,13 @@ impl Denied {
         self.limiter.and_then(Name::as_str)
     }
 
-    /// What the limiter that refused says about itself, if anything.
+    /// The metadata of the limiter that refused, if it has any.
     #[must_use]
     pub fn metadata(&self) -> Option<&'static Metadata> {
         self.limiter.and_then(Name::metadata)
     }
 
-    /// A phrase for people: that of the limiter, or else that of the [reason](Reason::phrase).
+    /// A message for users: the phrase of the limiter, or else that of the [reason](Reason::phrase).
     #[must_use]
     pub fn phrase(&self) -> &'static str {
         match self.metadata().and_then(Metadata::own_phrase) {
@@ -223,8 +223,8 @@ impl Denied {
         }
     }
 
-    /// A value by its name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or that of a pair
-    /// of the limiter.
+    /// The value with this name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or a pair
+    /// of the limiter's metadata.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'static>> {
         match name {
@@ -268,8 +268,8 @@ impl Eq for Denied {}
 
 impl Error for Denied {}
 
-/// What the getters say. There is no `Deserialize`: a refusal holds its limiter by a name that lives as long as the
-/// process, so names from outside would never be freed.
+/// Serializes the values of the getters. There is no `Deserialize`: a refusal holds its limiter by a name that lives as
+/// long as the process, so names from outside would never be freed.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Denied {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -16,18 +16,29 @@ pub use listeners::Listeners;
 pub(crate) use {feed::Writer, listeners::Sink};
 
 /// One event in a limiter, and the numbers of the limiter right after it. [`Events`] yields them.
+///
+/// ```
+/// use plimsoll::{Concurrency, Event, EventKind, Gate};
+///
+/// let gate = Gate::new(Concurrency::new(4));
+/// let mut events = gate.subscribe(100);
+/// let _permit = gate.try_acquire(3)?;
+/// let granted: Event = events.find(|it| matches!(it.kind, EventKind::Processing { .. })).unwrap();
+/// assert_eq!((granted.limit, granted.in_use, granted.queued), (4, 3, 0));
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Event {
-    /// What happened.
+    /// The kind of the event, with its data.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub kind: EventKind,
-    /// When it happened.
+    /// The moment of the event.
     pub at: Moment,
     /// The limit.
     pub limit: u64,
-    /// How many permits are in use.
+    /// The number of permits in use.
     pub in_use: u64,
     /// The bound of the queue, 0 without one.
     pub queue_bound: u64,
@@ -36,7 +47,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event with the numbers of a snapshot, for [limiters of your own](Listeners).
+    /// An event with the numbers of a snapshot, for [custom limiters](Listeners).
     #[must_use]
     pub fn new(kind: EventKind, at: Moment, seen: &Snapshot) -> Self {
         Self {
@@ -50,7 +61,18 @@ impl Event {
     }
 }
 
-/// An event of one key of a limiter: of [`Keyed`](crate::Keyed), or of a policy.
+/// An event of one key of a limiter: of a [`Keyed`](crate::Keyed) limit, or of a policy.
+///
+/// ```
+/// use plimsoll::{Keyed, KeyedEvent, TokenBucket};
+///
+/// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(1));
+/// let mut events = per_tenant.subscribe(100);
+/// per_tenant.try_acquire("red", 1)?;
+/// let KeyedEvent { key, event, .. } = events.next().unwrap();
+/// assert_eq!((key.as_str(), event.kind.as_str()), ("red", "processing"));
+/// # Ok::<(), plimsoll::Denied>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -72,10 +94,11 @@ impl<K> KeyedEvent<K> {
 
 /// The kinds of events.
 ///
-/// [`Processing`](Self::Processing) and [`Processed`](Self::Processed) change what is in use;
-/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change what waits. Each of them is followed by
-/// [`InUseChanged`](Self::InUseChanged) or [`QueuedChanged`](Self::QueuedChanged) if the number differs from that of the
-/// event before, for subscribers that watch the numbers only. What the passing of time changes is in the next event.
+/// [`Processing`](Self::Processing) and [`Processed`](Self::Processed) change the number in use;
+/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change the number that waits. Each of them is followed
+/// by [`InUseChanged`](Self::InUseChanged) or [`QueuedChanged`](Self::QueuedChanged) if the number differs from that of
+/// the previous event, for subscribers that watch only the numbers. A change by the passing of time is in the next
+/// event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
@@ -98,7 +121,7 @@ pub enum EventKind {
     Dequeued {
         /// The class of the demand.
         priority: Priority,
-        /// How long the demand waited.
+        /// The time that the demand waited.
         waited: Duration,
     },
     /// A permit was granted.
@@ -112,7 +135,7 @@ pub enum EventKind {
         priority: Priority,
         /// The time from the grant to the return.
         took: Duration,
-        /// How the work went.
+        /// The result of the work.
         outcome: Outcome,
     },
     /// A demand was refused, at once or after waiting.

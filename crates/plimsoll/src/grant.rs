@@ -1,4 +1,4 @@
-//! What a limiter grants, and the source to which it returns.
+//! The data of a permit, and the source to which it returns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,30 @@ use crate::metadata::Metadata;
 use crate::moment::Moment;
 use crate::standing::Standing;
 
-/// How the work behind a permit went, for [adaptive](crate::adaptive) limits, which learn from it.
+/// The result of the work done under a permit, from which [adaptive](crate::adaptive) limits learn.
 ///
 /// [`Permit::finish`](crate::Permit::finish) takes one.
+///
+/// ```
+/// use plimsoll::adaptive::{Adaptive, Aimd};
+/// use plimsoll::{Gate, Outcome};
+///
+/// let gate = Gate::new(Adaptive::new(Aimd::builder().min(1).initial(10).build()?));
+/// gate.try_acquire(1)?.finish(Outcome::Overload);
+/// assert_eq!(gate.snapshot().limit(), 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The work was done.
+    /// The work succeeded.
     Success,
-    /// The work failed because there was too much of it: a timeout, or a refusal of the server behind.
+    /// The work failed because of overload: a timeout, or a refusal by the server behind.
     Overload,
-    /// The work says nothing about the load. A permit that is dropped without being finished has this outcome.
+    /// The work says nothing about the load. A permit that is dropped without [`finish`](crate::Permit::finish) has
+    /// this outcome.
     #[default]
     Ignore,
 }
@@ -38,8 +49,7 @@ impl Outcome {
     }
 }
 
-/// What a limiter granted: the data of a [`Permit`](crate::Permit), which its [`Source`] receives when the permit is
-/// returned.
+/// The data of a [`Permit`](crate::Permit), which its [`Source`] receives when the permit is returned.
 ///
 /// ```
 /// use plimsoll::{Demand, Grant, Moment};
@@ -56,12 +66,12 @@ pub struct Grant {
     pub taken: Moment,
     /// The class of the demand.
     pub priority: Priority,
-    /// Whether an adaptive limit learns from this grant. Where very much is granted, only some of it is timed.
+    /// Whether an adaptive limit learns from this grant. At high rates only some grants are timed.
     pub timed: bool,
 }
 
 impl Grant {
-    /// What a demand is granted by a limiter that does not depend on time.
+    /// The grant of `demand`, without a timestamp.
     #[must_use]
     pub const fn of(demand: Demand) -> Self {
         Self {
@@ -86,13 +96,13 @@ impl Grant {
         self
     }
 
-    /// Whether it is known when it was granted. A limit that does not depend on time reads no clock to grant.
+    /// Whether it is known when it was granted. A limit that does not depend on time grants without reading a clock.
     #[inline]
     pub(crate) fn is_dated(&self) -> bool {
         self.timed || self.taken != Moment::ORIGIN
     }
 
-    /// How long ago it was granted, zero if that is not known.
+    /// The time since the grant, zero if that is not known.
     pub(crate) fn age(&self, now: Moment) -> Duration {
         if self.is_dated() {
             now.since(self.taken)
@@ -103,7 +113,7 @@ impl Grant {
 }
 
 impl Demand {
-    /// What it is granted at `taken`.
+    /// The grant of this demand at `taken`.
     #[inline]
     pub(crate) fn granted(self, taken: Moment) -> Grant {
         Grant {
@@ -116,33 +126,33 @@ impl Demand {
 
 /// The part of a limiter that receives returned permits.
 ///
-/// Only authors of limiters need it; see [`Limiter`](crate::Limiter) for one. A permit made by
+/// Only authors of limiters need it; [`Limiter`](crate::Limiter) has an example. A permit made by
 /// [`Permit::shared`](crate::Permit::shared) holds its source until it ends.
 pub trait Source: Send + Sync {
-    /// Receives a permit, or a part of one, that is returned.
+    /// Takes back a permit, or a part of one, that is returned.
     fn give_back(&self, grant: Grant, outcome: Outcome);
 
-    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` says whether that ends the
-    /// grant, and not just a part of it.
+    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` is true if that ends the
+    /// grant, and false for a part of it.
     ///
-    /// The default returns it.
+    /// The default calls [`give_back`](Self::give_back).
     fn undo(&self, grant: Grant, whole: bool) {
         let _ = whole;
         self.give_back(grant, Outcome::Ignore);
     }
 
-    /// What remained when it was granted, if the limiter reported it. Only a source that is made for one permit, as
-    /// that of a limiter in a store, knows.
+    /// The standing at the moment of the grant, if the limiter reported it. Only a source that is made for one permit,
+    /// such as that of a limiter in a store, has it.
     fn standing(&self) -> Option<Standing> {
         None
     }
 
-    /// What the limiter says about itself, if anything.
+    /// The metadata of the limiter, if it has any.
     fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
-    /// The moment on the clock of the limiter, if it has one.
+    /// The current time on the clock of the limiter, if it has one.
     fn now(&self) -> Option<Moment> {
         None
     }
@@ -161,18 +171,41 @@ pub trait Source: Send + Sync {
         self.give_back(grant, outcome);
     }
 
-    /// [`undo`](Self::undo), for a source that may have started anew in the instant of the grant.
+    /// [`undo`](Self::undo), for a source that may have been reset in the instant of the grant.
     #[doc(hidden)]
     fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
         let _ = era;
         self.undo(grant, whole);
     }
 
-    /// The leases behind it, one after the other, if it can be lost. Only a source that is made for one permit knows.
+    /// Calls `_each` with the leases of the permit, if it can be lost. Only a source that is made for one permit has
+    /// any.
     fn leases(&self, _each: &mut dyn FnMut(&LeaseState)) {}
 }
 
 /// A source that its permits may borrow, which saves them the reference count of [`Permit::shared`].
+///
+/// ```
+/// use plimsoll::{Demand, Grant, Outcome, Permit, Shareable, Source};
+/// use std::sync::Arc;
+///
+/// #[derive(Clone)]
+/// struct Unlimited;
+///
+/// impl Source for Unlimited {
+///     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
+/// }
+///
+/// impl Shareable for Unlimited {
+///     fn to_shared(&self) -> Arc<dyn Source> {
+///         Arc::new(self.clone())
+///     }
+/// }
+///
+/// let permit = Permit::new(&Unlimited, Grant::of(Demand::ONE), true);
+/// let owned: Permit<'static> = permit.into_owned();
+/// # drop(owned);
+/// ```
 ///
 /// [`Permit::shared`]: crate::Permit::shared
 pub trait Shareable: Source {
@@ -180,19 +213,19 @@ pub trait Shareable: Source {
     fn to_shared(&self) -> Arc<dyn Source>;
 }
 
-/// After how many resets in the instant of the grant it was granted. A moment alone does not distinguish what was
-/// granted before a reset from what was granted after it in the same instant.
+/// The number of resets, in the instant of the grant, before it. A moment alone does not distinguish grants before a
+/// reset from grants after it in the same instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Era(u8);
 
 impl Era {
-    /// Of grants in an instant in which nothing was reset.
+    /// Grants in an instant without resets.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Of grants that a reset has refunded already, or whose era is not known.
+    /// Grants that a reset has refunded already, or with an unknown era.
     pub(crate) const LOST: Self = Self(u8::MAX);
 
-    /// After the first reset.
+    /// Grants after the first reset.
     pub(crate) const FIRST: Self = Self(1);
 
     #[inline]
@@ -200,19 +233,19 @@ impl Era {
         self.0.into()
     }
 
-    /// The era that has this number.
+    /// The era with this number.
     #[inline]
     pub(crate) fn from_number(number: u64) -> Self {
         u8::try_from(number).map_or(Self::LOST, Self)
     }
 
-    /// After one more reset. When there are too many to count, nothing is undone any more.
+    /// The era after one more reset. When there are too many to count, nothing is undone any more.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 }
 
-/// The source of permits that do not know their limiter: it ignores what is returned.
+/// The source of permits that do not know their limiter: it ignores returned permits.
 pub(crate) struct NoSource;
 
 impl Source for NoSource {

@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// A limit that cannot be: which option is wrong, what it was, and what it must be.
+/// An invalid setting of a limit: its name, its value, and the values that are allowed.
 ///
 /// The `try_` constructors return it. The constructors without `try_` make the same check, and panic.
 ///
@@ -48,16 +48,16 @@ impl InvalidLimit {
         &self.value
     }
 
-    /// What was expected instead.
+    /// The values that are allowed.
     ///
-    /// It goes on after the word "expected", as in `at least 1`.
+    /// It continues the word "expected", as in `at least 1`.
     #[must_use]
     pub fn rule(&self) -> &str {
         self.rule
     }
 }
 
-/// A check that failed, in a form that constant functions can return: what `new` panics with and `try_new` reports.
+/// A failed check, in a form that constant functions can return: `new` panics with it and `try_new` reports it.
 #[derive(Clone, Copy)]
 pub(crate) struct Unmet {
     pub(crate) field: &'static str,

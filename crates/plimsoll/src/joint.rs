@@ -1,6 +1,7 @@
-//! What a gate lets those do who ask several limiters at once.
+//! The interface of a gate for demands on several limiters at once.
 //!
-//! The engine in [`together`](crate::together) knows gates by this trait alone, and gates know nothing of the engine.
+//! The engine in [`together`](crate::together) uses gates through this trait alone, and gates do not depend on the
+//! engine.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,7 +13,7 @@ use crate::unwind::Payload;
 use crate::wakeups::Wakeups;
 use crate::{Clock, Demand, Denied, Grant, Moment, Permit, Reason, Refusal};
 
-/// A gate as one of several limiters, whatever its rule.
+/// A gate as one of several limiters, with any rule.
 pub(crate) trait Joint: Shareable {
     fn to_arc(&self) -> Arc<dyn Joint>;
 
@@ -24,30 +25,30 @@ pub(crate) trait Joint: Shareable {
     /// Whether its state is in its word.
     fn is_in_word(&self) -> bool;
 
-    /// Whether undoing leaves no trace.
+    /// Whether undoing restores the state exactly.
     fn undoes_exactly(&self) -> bool;
 
     /// Takes by the word alone. A refusal is not counted.
     fn take_word(&self, now: Moment, cost: u64) -> Word;
 
-    /// Whether its word grants. If not, it may all the same.
+    /// Whether its word grants. If not, the gate may grant all the same.
     fn has_room(&self, cost: u64) -> bool;
 
-    /// As if that had not been taken by the word, a moment ago.
+    /// Undoes a take by the word that was made a moment ago.
     fn undo_word(&self, exchange: Exchange, grant: Grant);
 
     /// Counts and explains a refusal by the word.
     fn note_word(&self, refusal: Refusal, word: u64, now: Moment, cost: u64) -> Denied;
 
-    /// Counts and explains a refusal, if it would refuse. Otherwise nothing happens.
+    /// Counts and explains a refusal, if it would refuse. Otherwise it does nothing.
     fn note(&self, demand: Demand) -> Result<(), Denied>;
 
-    /// Whether it would refuse and for how long. It is only looked at.
+    /// Whether it would refuse, and for how long. It changes nothing.
     fn hint(&self, demand: Demand) -> Result<(), Denied>;
 
-    /// One step of a [transaction](transaction): `rest` receives whether this gate grants, and decides for all. Whoever is
-    /// to be woken is left in `wakeups` for [`wake_all`](Self::wake_all), when all locks are free. A panic of the rule is
-    /// handed over: the gates around this one must not be left in the middle of their step.
+    /// One step of a [transaction](transaction): `rest` receives whether this gate grants, and decides for all. The
+    /// tasks to wake are collected in `wakeups` for [`wake_all`](Self::wake_all), when all locks are free. A panic of
+    /// the rule is passed on: the gates around this one must not be left in the middle of their step.
     fn step(
         &self,
         step: Step,
@@ -55,13 +56,13 @@ pub(crate) trait Joint: Shareable {
         rest: &mut dyn FnMut(bool) -> Decision,
     ) -> Result<Stepped, Payload>;
 
-    /// Wakes those whom a transaction left, and goes on serving where it could not.
+    /// Wakes the tasks of a transaction, and serves the remaining waiters.
     fn wake_all(&self, now: Moment, wakeups: &mut Wakeups);
 
     /// To be called after a refusal that was counted, with no lock held.
     fn tick(&self, now: Moment);
 
-    /// Joins the queue by age. `None` if there is none, and room by now.
+    /// Joins the queue by age. `None` if there is no queue, and room by now.
     fn join(
         &self,
         demand: Demand,
@@ -69,95 +70,95 @@ pub(crate) trait Joint: Shareable {
         since: Since,
     ) -> Result<Option<Ticket>, Denied>;
 
-    /// What has become of a place. With a waker its owner waits on; without, it takes if there is room, and then need not
-    /// be woken.
+    /// The status of a place. With a waker its owner waits on; without, it takes if there is room, and then need not be
+    /// woken.
     fn place(&self, ticket: Ticket, waker: Option<&Waker>) -> Place;
 
     /// Gives a place up.
     fn leave_place(&self, ticket: Ticket, cost: u64);
 
-    /// The refusal of one who lost its place.
+    /// The refusal of a waiter that lost its place.
     fn lost(&self, reason: Reason) -> Denied;
 
-    /// When the owner of a place is refused at the latest.
+    /// The deadline of the owner of a place.
     fn deadline_of(&self, ticket: Ticket) -> Option<Moment>;
 
-    /// How many may wait, if anybody may.
+    /// The bound of the queue, if there is one.
     fn queue_bound(&self) -> Option<u64>;
 }
 
-/// The gate of one key of a [limit per key](crate::PerKey), to wait with. The key keeps its place in the table while this
-/// exists.
+/// The gate of one key of a [limit per key](crate::PerKey), to wait with. The key keeps its place in the table while
+/// this exists.
 pub(crate) struct KeyGate {
-    // Before the lease: whoever hears that the lease has ended finds the gate unused.
+    // Before the lease: when the lease has ended, the gate is unused.
     pub(crate) gate: Arc<dyn Joint>,
     pub(crate) lease: Box<dyn KeyLease>,
 }
 
-/// Tells whether another limiter stands behind a name by now. Whoever waits asks that one then, and keeps its age, its
+/// Reports that another limiter has replaced the one behind a name. A waiter then asks that one, and keeps its age, its
 /// deadline and its place.
 pub trait WatchReplaced: Send + Sync {
-    /// Whether that has happened. If not, `waker` is woken when it does.
+    /// Whether the limiter was replaced. If not, `waker` is woken when it is.
     fn is_replaced(&self, waker: &Waker) -> bool;
 
-    /// The permit of the name, for what the limiter behind it granted.
+    /// Wraps a permit of the limiter behind the name as a permit of the name.
     fn own(&self, permit: Permit<'static>) -> Permit<'static>;
 }
 
-/// What ends when the gate of a key is no longer used outside its table.
+/// A guard that is dropped when the gate of a key is no longer used outside its table.
 pub(crate) trait KeyLease: Send + Sync {
-    /// A permit of the key for what its gate granted.
+    /// A permit of the key for a grant of its gate.
     fn permit(&self, grant: Grant, era: Era) -> Permit<'static>;
 }
 
-/// What a word says.
+/// The answer of a word.
 pub(crate) enum Word {
     Granted {
         timed: bool,
         exchange: Exchange,
     },
     Refused(Refusal, u64),
-    /// Nothing: the state is behind the lock.
+    /// No answer: the state is behind the lock.
     Parked,
 }
 
-/// What a word was before something was taken from it, and after.
+/// A word before and after a take.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Exchange {
     pub(crate) before: u64,
     pub(crate) after: u64,
-    /// The epoch for which both are good.
+    /// The epoch in which both are valid.
     pub(crate) epoch: u64,
 }
 
-/// What a gate is asked in a transaction.
+/// The demand on one gate in a transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) now: Moment,
     pub(crate) demand: Demand,
-    /// Its place in the queue, of one who has waited.
+    /// Its place in the queue, if it has waited.
     pub(crate) place: Option<Ticket>,
 }
 
-/// What a step of a transaction came to.
+/// The result of a step of a transaction.
 pub(crate) enum Stepped {
-    /// Taken, at this moment: that of others who were there first, if they had read a later one.
+    /// Taken, at this moment: later than the one that was read if the state had seen a later one.
     Taken(Stamp),
     Left,
-    /// The refusal is this gate's.
+    /// This gate refused.
     Noted(Denied),
 }
 
-/// What a transaction comes to, for one gate.
+/// The decision of a transaction for one gate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
     Take,
     Leave,
-    /// The refusal is this gate's.
+    /// This gate refused.
     Note,
 }
 
-/// What has become of a place in a queue.
+/// The status of a place in a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Waiting,
@@ -165,7 +166,7 @@ pub(crate) enum Place {
     Offered,
     Lost {
         reason: Reason,
-        /// Whether there was room: then it was lost because of the others.
+        /// Whether there was room: then it was lost because of the other members.
         offered: bool,
     },
 }

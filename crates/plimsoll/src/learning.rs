@@ -9,41 +9,40 @@ use crate::Moment;
 
 /// A rule that learns.
 pub trait Learning<S> {
-    /// Starts with a queue of this bound; returns the bound to begin with.
+    /// Starts with a queue of this bound; returns the initial bound.
     fn begin_queue(&self, bound: u64) -> u64;
 
-    /// Whether work that begins in this tick of the machine's clock is timed.
+    /// Whether work that starts in this tick of the machine's clock is timed.
     fn times(&self, tick: Moment) -> bool;
 
-    /// How much of the work so far was timed, if not all of it was.
+    /// The number of timed permits, if not all were timed.
     fn timed(&self) -> Option<u64>;
 
-    /// Learns from work that has ended, while `queued` waited; `untimed` was granted so far without being timed.
-    /// Called after the permit was returned, with no lock held. Returns whether to [adjust](Self::adjust).
+    /// Learns from work that has ended, while `queued` waited; `untimed` permits were granted so far without being
+    /// timed. Called after the permit was returned, with no lock held. Returns whether to [adjust](Self::adjust).
     ///
     /// [`Sample::refused`] and [`Sample::weight`] are filled in here.
     fn learn(&self, sample: Sample, untimed: u64, queued: u64) -> bool;
 
-    /// Hears of a demand that was refused for want of room, at once or after waiting. Called very often, and with
-    /// locks held.
+    /// Reports a demand that was refused for lack of room, at once or after waiting. Called very often, and with locks
+    /// held.
     fn refused(&self);
 
-    /// When the next [`tick`](Self::tick) is due. It comes with the first traffic at or after that.
+    /// The moment of the next [`tick`](Self::tick). It comes with the first traffic at or after that.
     fn tick_at(&self) -> Moment;
 
     /// Learns from the passing of time. Called with no lock held. Returns whether to [adjust](Self::adjust).
     fn tick(&self, load: Load) -> bool;
 
-    /// Makes what was learned the limit, and the bound of the queue if there is one. Called behind the lock of the
-    /// gate.
+    /// Applies the learned limit, and the bound of the queue if there is one. Called under the lock of the gate.
     fn adjust(&self, state: &mut S, bound: Option<&mut u64>);
 
-    /// What was learned, and whether there is something to [adjust](Self::adjust). The gate fills in the limit and the
+    /// The measurements, and whether there is something to [adjust](Self::adjust). The gate fills in the limit and the
     /// bound of the queue.
     fn insight(&self) -> (Insight, bool);
 }
 
-/// The measurement of one permit whose work has ended: what an adaptive [`Limit`](crate::adaptive::Limit) learns from.
+/// The measurement of one permit after its work: the input of an adaptive [`Limit`](crate::adaptive::Limit).
 ///
 /// A gate makes samples by itself, one for each permit that is [finished](crate::Permit::finish). Tests of an algorithm
 /// make their own:
@@ -64,23 +63,23 @@ pub trait Learning<S> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Sample {
-    /// When the permit was granted. Time spent in the queue is not part of the latency.
+    /// The moment of the grant. Time spent in the queue is not part of the latency.
     pub start: Moment,
-    /// When the work ended.
+    /// The moment at which the work ended.
     pub end: Moment,
-    /// How much was in flight when the work ended, itself included.
+    /// The number of permits in flight when the work ended, its own included.
     pub in_flight: u64,
-    /// Whether the work failed because there was too much of it.
+    /// Whether the work failed because of overload.
     pub overload: bool,
-    /// Whether any demand was refused since the sample before.
+    /// Whether a demand was refused since the previous sample.
     pub refused: bool,
-    /// How many pieces of work the sample stands for, itself included. It is 1 unless so much work ends that not all of
-    /// it is timed.
+    /// The number of permits that the sample stands for, its own included. It is 1 unless so much work ends that not
+    /// all of it is timed.
     pub weight: u32,
 }
 
 impl Sample {
-    /// A sample of work that was no overload, with a weight of 1, and with no demand refused before it.
+    /// A sample of successful work, with a weight of 1, and with no demand refused before it.
     #[must_use]
     pub const fn new(start: Moment, end: Moment, in_flight: u64) -> Self {
         Self {
@@ -114,7 +113,7 @@ impl Sample {
         self
     }
 
-    /// How long the work took; 0 if the clock stepped back.
+    /// The latency of the work; 0 if the clock stepped back.
     #[must_use]
     pub fn latency(&self) -> Duration {
         self.end.since(self.start)
@@ -122,19 +121,30 @@ impl Sample {
 }
 
 /// The load of a limiter at a [tick](crate::adaptive::Limit::tick).
+///
+/// ```
+/// use plimsoll::Moment;
+/// use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
+///
+/// let mut limit = LatencyGradient::default();
+/// limit.sample(&Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 5));
+/// // At the tick all 5 permits are in flight, and 2 demands wait: the limit grows by 2.
+/// limit.tick(Load::new(Moment::from_nanos(500_000_000), 5, 2));
+/// assert_eq!(limit.limit(), 7);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Load {
     /// The moment of the tick.
     pub now: Moment,
-    /// How much is in flight.
+    /// The number of permits in flight.
     pub in_flight: u64,
-    /// How much waits in the queue.
+    /// The sum of the costs that wait in the queue.
     pub queued: u64,
 }
 
 impl Load {
-    /// So much is in flight and so much waits, at this moment.
+    /// The load at `now`.
     #[must_use]
     pub const fn new(now: Moment, in_flight: u64, queued: u64) -> Self {
         Self {
@@ -150,9 +160,9 @@ impl Load {
     }
 }
 
-/// What an adaptive limit has come to, and why. See [`Gate::insight`](crate::Gate::insight).
+/// The current limit of an adaptive limiter, and the reasons for it. See [`Gate::insight`](crate::Gate::insight).
 ///
-/// An algorithm fills in what it knows, the last four fields; the limiter that runs it, the others.
+/// The algorithm fills in the last four fields; the limiter that runs it fills in the others.
 ///
 /// ```
 /// use plimsoll::Gate;
@@ -169,22 +179,22 @@ pub struct Insight {
     pub limit: u64,
     /// The bound of the queue, if there is one.
     pub queue: Option<u64>,
-    /// How many samples were lost: because more work ended while the algorithm computed than there is room to
-    /// remember, or because it panicked.
+    /// The number of lost samples: more work ended while the algorithm computed than the inbox holds, or the algorithm
+    /// panicked.
     pub lost: u64,
-    /// The latency it takes for that of a server without a queue.
+    /// The estimated latency of a server without a queue.
     pub baseline: Option<Duration>,
-    /// The latency it saw last.
+    /// The latest measured latency.
     pub signal: Option<Duration>,
-    /// What it did last, and why, in a few words.
+    /// The latest decision and its reason, in a few words.
     pub decision: &'static str,
-    /// What it assumes and cannot know, in a few words: that the limit is at its maximum, that the baseline is
-    /// doubtful, that others may share the server.
+    /// An assumption that the algorithm cannot verify, in a few words: the limit is at its maximum, the baseline is
+    /// doubtful, the server may be shared.
     pub doubt: Option<&'static str>,
 }
 
 impl Insight {
-    /// What an algorithm says that did this last.
+    /// An insight with this decision.
     #[must_use]
     pub fn new(decision: &'static str) -> Self {
         Self {

@@ -7,15 +7,14 @@ use std::task::{Context, Poll, Waker};
 use crate::unwind::quietly;
 use crate::{Clock, Moment};
 
-/// Whether the lease behind a permit still holds, and its fencing number. Clones are the same lease.
+/// The state of the lease behind a permit, and its fencing number. Clones are the same lease.
 ///
 /// A permit of a limit in a store that several processes share can be lost: if its lease cannot be renewed it runs out,
 /// and another process may get the permit. Permits of limits in memory have no lease. See
 /// [`Permit::leases`](crate::Permit::leases).
 ///
-/// Work that must not go on without its permit waits for [`lost`](Self::lost) beside its own end, and carries the
-/// [fencing number](Self::fence) in what it writes: between the end of a lease and its holder's learning of it there is always
-/// some time.
+/// Work that must not continue without its permit waits for [`lost`](Self::lost) beside its own end, and carries the
+/// [fencing number](Self::fence) in its writes: its holder always learns of the end of a lease a little late.
 ///
 /// ```
 /// use plimsoll::LeaseState;
@@ -46,15 +45,15 @@ struct Wakers {
 }
 
 impl LeaseState {
-    /// A lease that holds until [`lose`](Self::lose) is called. For authors of limiters.
+    /// Creates a lease that holds until [`lose`](Self::lose) is called. For authors of limiters.
     #[must_use]
     pub fn new(fence: u64) -> Self {
         Self::of(fence, None, Moment::from_nanos(u64::MAX))
     }
 
-    /// A lease that holds until `ends` by this clock, unless it is [renewed](Self::renew). From then on
-    /// [`is_lost`](Self::is_lost) is true by itself; [`lose`](Self::lose) has to be called all the same, to wake the tasks
-    /// that wait for [`lost`](Self::lost).
+    /// Creates a lease that holds until `ends` by this clock, unless it is [renewed](Self::renew). From then on
+    /// [`is_lost`](Self::is_lost) is true by itself; call [`lose`](Self::lose) all the same, to wake the tasks that
+    /// wait for [`lost`](Self::lost).
     ///
     /// ```
     /// use plimsoll::{LeaseState, ManualClock};
@@ -94,14 +93,14 @@ impl LeaseState {
         }
     }
 
-    /// The fencing number: a later lease of the same key has a larger one. Writes under a lease should carry it, and the
-    /// system that is written to should refuse a number smaller than the largest it has seen.
+    /// The fencing number: a later lease of the same key has a larger one. Writes under a lease should carry it, and
+    /// the receiver should refuse a number smaller than the largest it has seen.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.inner.fence
     }
 
-    /// Whether the lease has run out. Another process may hold what it held.
+    /// Whether the lease has run out. Another process may hold the permit now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let inner = &*self.inner;
@@ -122,7 +121,7 @@ impl LeaseState {
 
     /// A future that resolves when the lease is lost, and never if it is returned before.
     ///
-    /// It holds no borrow of the permit, so that work and watch can be in one `select!`.
+    /// It does not borrow the permit, so both can be used in one `select!`.
     pub fn lost(&self) -> Lost {
         Lost::of([self.clone()])
     }
@@ -142,16 +141,31 @@ impl fmt::Debug for LeaseState {
     }
 }
 
-/// Resolves when one of the leases behind a permit is lost. See [`Permit::lost`](crate::Permit::lost).
+/// A future that resolves when one of the leases behind a permit is lost.
+///
+/// [`Permit::lost`](crate::Permit::lost) and [`LeaseState::lost`] return one. It never resolves for a limit in memory.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let permit = Gate::new(Concurrency::new(1)).acquire_owned(1).await?;
+/// let work = async {};
+/// tokio::select! {
+///     () = permit.lost() => unreachable!("a permit in memory has no lease"),
+///     () = work => {}
+/// }
+/// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Lost {
-    /// With the place of our waker, if there is one.
+    /// Each with the slot of our waker, if there is one.
     leases: Vec<(LeaseState, Option<u64>)>,
 }
 
 impl Lost {
-    /// Resolves when the first of these is lost; never, if there are none.
+    /// Resolves when the first of these leases is lost; never if there are none.
     ///
     /// ```
     /// use plimsoll::{LeaseState, Lost};
@@ -279,7 +293,7 @@ mod tests {
 
     impl Drop for Asks {
         fn drop(&mut self) {
-            // Whoever drops the waker must not hold the lock that this takes.
+            // The thread that drops the waker must not hold the lock that this takes.
             assert!(self.0.inner.wakers.try_lock().is_ok());
         }
     }

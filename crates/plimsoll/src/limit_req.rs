@@ -1,11 +1,12 @@
-//! nginx's leaky bucket, by its own words.
+//! nginx's leaky bucket, in its own terms.
 
 use crate::{Gate, GateBuilder, Queue, Quota, TokenBucket};
 
-/// The limit of nginx's `limit_req`: a rate, a burst, and how much of the burst is not delayed.
+/// The limit of nginx's `limit_req`: a rate, a burst, and the part of the burst that is not delayed.
 ///
-/// nginx describes a leaky bucket: requests beyond the rate are delayed until their turn comes, up to a burst; more are
-/// refused. Here that is a [`TokenBucket`] for what passes at once and a [`Queue`] for what is delayed:
+/// nginx describes a leaky bucket: requests above the rate are delayed until their turn comes, up to a burst; further
+/// ones are refused. Here a [`TokenBucket`] limits the requests that pass at once and a [`Queue`] holds the delayed
+/// ones:
 ///
 /// | nginx | here | the bucket holds | may wait |
 /// |---|---|--:|--:|
@@ -29,19 +30,19 @@ use crate::{Gate, GateBuilder, Queue, Quota, TokenBucket};
 /// assert!(per_address.try_acquire(&7, 1).is_ok());
 /// ```
 ///
-/// Requests wait with [`acquire`](Gate::acquire); [`try_acquire`](Gate::try_acquire) refuses what nginx would delay. nginx
-/// counts in thousandths of a request and milliseconds, this is exact.
+/// Requests wait with [`acquire`](Gate::acquire); [`try_acquire`](Gate::try_acquire) refuses requests that nginx would
+/// delay. nginx counts in thousandths of a request and milliseconds; this is exact.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct LimitReq {
     rate: Quota,
     burst: u64,
-    /// How much of the burst passes at once.
+    /// The part of the burst that passes at once.
     at_once: u64,
 }
 
 impl LimitReq {
-    /// As many as `rate` says, evenly, and no burst. Only the rate counts: 60 a minute is 1 a second.
+    /// The rate of `rate`, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
     pub const fn new(rate: Quota) -> Self {
         Self {
             rate,
@@ -50,7 +51,7 @@ impl LimitReq {
         }
     }
 
-    /// So many a second, evenly, and no burst.
+    /// `requests` per second, evenly spaced, without a burst.
     ///
     /// # Panics
     ///
@@ -60,13 +61,13 @@ impl LimitReq {
         Self::new(Quota::per_second(requests))
     }
 
-    /// Lets so many more come at once, each of which is delayed until its turn comes.
+    /// Sets the burst: this many more requests may come at once, each delayed until its turn. Default: 0.
     pub const fn burst(mut self, burst: u64) -> Self {
         self.burst = burst;
         self
     }
 
-    /// Delays only what exceeds this part of the burst.
+    /// Sets the part of the burst that is not delayed. Default: 0.
     pub const fn delay(mut self, at_once: u64) -> Self {
         self.at_once = at_once;
         self
@@ -85,17 +86,17 @@ impl LimitReq {
         }
     }
 
-    /// The bucket of what passes at once: one request, and the part of the burst that is not delayed.
+    /// The bucket of the requests that pass at once: one, and the part of the burst that is not delayed.
     pub const fn bucket(self) -> TokenBucket {
         TokenBucket::greedy(self.rate).burst(self.passes_at_once().saturating_add(1))
     }
 
-    /// The queue of what is delayed: the rest of the burst.
+    /// The queue of the delayed requests: the rest of the burst.
     pub const fn queue(self) -> Queue {
         Queue::fifo(self.burst - self.passes_at_once())
     }
 
-    /// A gate with this bucket and this queue, ready to be built.
+    /// Returns a gate builder with this bucket and this queue.
     pub fn gate(self) -> GateBuilder<TokenBucket> {
         Gate::builder(self.bucket()).queue(self.queue())
     }

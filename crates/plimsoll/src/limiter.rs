@@ -1,4 +1,4 @@
-//! The trait of all limiters, its conveniences, and what the layers of this workspace need besides.
+//! The trait of all limiters, its extension trait, and the internals of this workspace.
 
 mod internals;
 mod parts;
@@ -28,20 +28,21 @@ pub use parts::{Parts, Target};
 
 /// A limiter: it grants or refuses demands.
 ///
-/// One trait for limits that are refilled with time and limits whose permits are returned, so that code can take a
-/// `&dyn Limiter` or an `Arc<dyn Limiter>` whatever the algorithm. Three verbs:
+/// It covers limits that are refilled with time and limits whose permits are returned, so that code can take a `&dyn
+/// Limiter` or an `Arc<dyn Limiter>` for any algorithm. It has three verbs:
 ///
 /// - [`try_acquire`](Self::try_acquire): now or not at all.
 /// - [`acquire`](Self::acquire): may wait in the limiter's queue.
-/// - [`reserve`](Self::reserve): never waits, but says when.
+/// - [`reserve`](Self::reserve): never waits, but returns when the permit may be used.
 ///
-/// A success is a [`Permit`], a refusal is the error [`Denied`]. [`LimiterExt`] adds methods that every limiter has. [`Gate`](crate::Gate) turns any [`Rule`](crate::Rule) into a limiter; the rest of this page is for
-/// limiters that are not a gate.
+/// A success is a [`Permit`], a refusal is the error [`Denied`]. [`LimiterExt`] adds methods that every limiter has.
+/// [`Gate`](crate::Gate) turns any [`Rule`](crate::Rule) into a limiter; the rest of this page is for limiters that are
+/// not a gate.
 ///
-/// # A limiter of your own
+/// # Custom limiters
 ///
-/// Two methods are required, and one of [`Source`](crate::Source) to return permits. The defaults of the others fit a limiter
-/// without a queue. This one counts connections:
+/// Two methods are required, and one of [`Source`](crate::Source) to return permits. The defaults of the others fit a
+/// limiter without a queue. This one counts connections:
 ///
 /// ```
 /// use plimsoll::{Demand, Denied, Grant, Limiter, LimiterExt, Outcome, Permit, Reason, Snapshot, Source};
@@ -91,12 +92,13 @@ pub trait Limiter: Send + Sync {
     /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// The numbers of the limiter, for operators: the limit, what is in use, what waits, totals.
+    /// The numbers of the limiter, for operators: the limit, the numbers in use and waiting, totals.
     fn snapshot(&self) -> Snapshot;
 
     /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one.
     ///
-    /// Nothing happens before the first poll. Dropping the future leaves the queue, and loses no permit. The default awaits [`acquire_owned`](Self::acquire_owned).
+    /// Nothing happens before the first poll. Dropping the future leaves the queue, and loses no permit. The default
+    /// awaits [`acquire_owned`](Self::acquire_owned).
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(async move {
             let permit = self.acquire_owned(demand).await?;
@@ -106,14 +108,15 @@ pub trait Limiter: Send + Sync {
 
     /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the limiter, and can be stored.
     ///
-    /// A limiter in which demands wait implements it. The default asks [`try_acquire`](Self::try_acquire) at once.
+    /// A limiter with a queue implements it. The default asks [`try_acquire`](Self::try_acquire) at once.
     fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
         Acquire::ready(self.try_acquire(demand).map(Permit::into_owned))
     }
 
-    /// Takes permits that may be used later, and returns when. It never waits. Dropping the reservation cancels it.
+    /// Takes permits for later use, and returns when they may be used. It never waits. Dropping the reservation cancels
+    /// it.
     ///
-    /// The default reserves what [`try_acquire`](Self::try_acquire) grants.
+    /// The default reserves the permits that [`try_acquire`](Self::try_acquire) grants.
     ///
     /// # Errors
     ///
@@ -124,7 +127,7 @@ pub trait Limiter: Send + Sync {
 
     /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
     ///
-    /// The default compares the cost with what the [snapshot](Self::snapshot) says is available.
+    /// The default compares the cost with the available permits of the [snapshot](Self::snapshot).
     ///
     /// # Errors
     ///
@@ -147,14 +150,14 @@ pub trait Limiter: Send + Sync {
         ))
     }
 
-    /// What is reported to callers: the limit, what remains of it, and when there is more. What remains is `None` where
-    /// a store would have to be asked.
+    /// The numbers to report to callers: the limit, the remainder, and when there is more. The remainder is `None` if
+    /// the limiter would have to ask a store.
     fn standing(&self) -> Standing {
         let seen = self.snapshot();
         Standing::new(seen.limit, seen.available)
     }
 
-    /// Closes the limiter: all waiters and all later demands are refused. Permits that are out may still be returned.
+    /// Closes the limiter: refuses all waiters and all later demands. Permits in use can still be returned.
     ///
     /// The default does nothing, for limiters that are never closed.
     fn close(&self) {}
@@ -164,18 +167,18 @@ pub trait Limiter: Send + Sync {
         None
     }
 
-    /// What its refusals and permits say about it besides, if anything. See [`Metadata`].
+    /// The metadata of its refusals and permits, if it has any. See [`Metadata`].
     fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
-    /// The clock of the limiter: [`Clock::system`] unless it has its own.
+    /// The clock of the limiter. Default: [`Clock::system`].
     fn clock(&self) -> &Clock {
         static SYSTEM: LazyLock<Clock> = LazyLock::new(Clock::system);
         &SYSTEM
     }
 
-    /// What the layers of this workspace use besides. Not part of the interface.
+    /// The internals for the layers of this workspace. Not part of the interface.
     #[doc(hidden)]
     fn internals(&self) -> Option<&dyn Internals> {
         None
@@ -204,11 +207,12 @@ pub trait LimiterExt: Limiter {
         crate::blocking::wait(self.acquire(demand.into()))
     }
 
-    /// Whether there is room for another demand, granted or waiting: for callers that do not start what would be refused.
-    /// It takes nothing and counts nothing.
+    /// Whether there is room for another demand, granted or waiting: for callers that do not start work that would be
+    /// refused. It takes nothing and counts nothing.
     ///
-    /// A limit that is refilled with time is saturated when nothing is available and nothing more may wait; one whose
-    /// permits are returned, when what is in use and what waits reach the limit and the bound of the queue together.
+    /// A limit that is refilled with time is saturated when nothing is available and the queue is full; a limit whose
+    /// permits are returned, when the permits in use and the waiting costs reach the limit and the bound of the queue
+    /// together.
     ///
     /// # Errors
     ///
@@ -229,10 +233,10 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Corrects the cost of a permit of this limiter whose work turned out to cost more or less than was taken: as if
-    /// `cost` had been taken when the permit was granted.
+    /// Corrects the cost of a permit of this limiter after work that cost more or less than was taken: as if `cost` had
+    /// been taken when the permit was granted.
     ///
-    /// A limiter that does not know what happened since then charges the difference now, or refunds it.
+    /// A limiter that does not record grants charges the difference now, or refunds it.
     ///
     /// ```
     /// use plimsoll::{Gate, LimiterExt, ManualClock, TokenBucket};
@@ -250,7 +254,7 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// What an [adaptive](crate::adaptive) limiter has learned; `None` for one that does not learn.
+    /// The insight of an [adaptive](crate::adaptive) limiter; `None` for other limiters.
     ///
     /// ```
     /// use plimsoll::adaptive::{Adaptive, Verdict};
@@ -278,9 +282,9 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes at once if that is quickly done, independent of the borrow of the limiter. `None` decides nothing:
-    /// [`acquire_owned`](Limiter::acquire_owned) does. A permit that returns nothing need not know its limiter:
-    /// [`undo`](Self::undo) takes it back.
+    /// Takes at once if the fast path can, without borrowing the limiter. `None` decides nothing: ask
+    /// [`acquire_owned`](Limiter::acquire_owned) then. A permit that returns nothing need not know its limiter:
+    /// [`undo`](Self::undo) refunds it.
     #[doc(hidden)]
     #[inline(always)]
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
@@ -290,15 +294,15 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes at once if that is quickly done and nothing is to be returned later, and says when. `None` decides nothing. See
-    /// [`PerKey::spend`](crate::PerKey::spend).
+    /// Takes at once if the fast path can and nothing is to be returned later; returns the moment of the grant. `None`
+    /// decides nothing. See [`PerKey::spend`](crate::PerKey::spend).
     #[doc(hidden)]
     #[inline(always)]
     fn spend(&self, cost: u64) -> Option<Moment> {
         self.internals()?.spend(cost)
     }
 
-    /// As if `permit`, which this limiter granted, had never been granted. See [`Permit::undo`].
+    /// Undoes `permit`, which this limiter granted, as if it had never been granted. See [`Permit::undo`].
     #[doc(hidden)]
     fn undo(&self, permit: Permit<'_>) {
         match self.internals() {
@@ -307,9 +311,9 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no
-    /// demand waits. Such a limiter is asked last, while the grants of the others are held. So is one whose source is
-    /// not known.
+    /// Whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no demand
+    /// waits. Such a limiter is asked last, while the grants of the others are held. So is a limiter without a known
+    /// source.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         self.internals()
@@ -322,7 +326,7 @@ pub trait LimiterExt: Limiter {
         self.internals().and_then(|inner| inner.source())
     }
 
-    /// What stands behind the name that it is, if it is one. See [`Internals::target`].
+    /// The limiter behind this one, if this is a name. See [`Internals::target`].
     #[doc(hidden)]
     fn target(&self) -> Option<Result<Target, Denied>> {
         self.internals()?.target()

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use crate::invalid::InvalidLimit;
 
-/// What a limiter says about itself with its refusals and its grants: a phrase, a code, and pairs of one's own.
+/// Data attached to a limiter's permits and refusals: a phrase, a code, and custom pairs.
 ///
 /// It is set on a limiter ([`GateBuilder::metadata`](crate::GateBuilder::metadata),
 /// [`KeyedBuilder::metadata`](crate::KeyedBuilder::metadata)) and read from [`Denied`](crate::Denied) and
-/// [`Permit`](crate::Permit). The layers for HTTP write it into the bodies of refusals, and those for gRPC into their
-/// details: it is for callers to read, so it must not contain secrets.
+/// [`Permit`](crate::Permit). The HTTP layers write it into the bodies of refusals, and the gRPC layers into their
+/// details. Callers can read it, so it must not contain secrets.
 ///
 /// ```
 /// use plimsoll::{Gate, Metadata, TokenBucket};
@@ -27,7 +27,7 @@ use crate::invalid::InvalidLimit;
 /// # Cost
 ///
 /// A refusal carries one pointer for its limiter's name and metadata together, so metadata adds nothing to a decision.
-/// For that, each distinct name with its metadata is stored once, for the life of the process. Describe limiters, not
+/// Therefore each distinct name with its metadata is stored once, for the life of the process. Describe limiters, not
 /// callers. It is small: at most [`MOST_PAIRS`](Self::MOST_PAIRS) pairs, of at most
 /// [`LONGEST_NAME`](Self::LONGEST_NAME) and [`LONGEST_TEXT`](Self::LONGEST_TEXT) bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
@@ -51,17 +51,17 @@ pub struct Metadata {
 #[cfg_attr(feature = "serde", serde(untagged))]
 #[non_exhaustive]
 pub enum MetadataValue<'a> {
-    /// A text.
+    /// A string.
     Text(&'a str),
-    /// A whole number.
+    /// An integer.
     Number(i64),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
-    /// A span of time.
+    /// A duration.
     Time(Duration),
 }
 
-/// A value that owns its text.
+/// A value that owns its string.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Kept {
     Text(Box<str>),
@@ -71,20 +71,20 @@ enum Kept {
 }
 
 impl Metadata {
-    /// The name by which [`Denied::get`](crate::Denied::get) returns the time after which to ask again.
+    /// The name by which [`Denied::get`](crate::Denied::get) returns the time after which to retry.
     pub const RETRY_AFTER: &'static str = "RETRY_AFTER";
-    /// The name of the phrase, that of the limiter or else that of the reason.
+    /// The name of the phrase: that of the limiter or else that of the reason.
     pub const REASON_PHRASE: &'static str = "REASON_PHRASE";
     /// The name of the code.
     pub const CODE: &'static str = "code";
-    /// The most pairs.
+    /// The maximum number of pairs.
     pub const MOST_PAIRS: usize = 16;
-    /// The longest name of a pair, in bytes.
+    /// The maximum length of a pair's name, in bytes.
     pub const LONGEST_NAME: usize = 64;
-    /// The longest text, in bytes.
+    /// The maximum length of a string, in bytes.
     pub const LONGEST_TEXT: usize = 256;
 
-    /// Names that problems of HTTP (RFC 9457) and the refusals of this workspace use themselves.
+    /// Names that HTTP problem details (RFC 9457) and the refusals of this workspace use.
     const TAKEN: [&'static str; 8] = [
         "type",
         "title",
@@ -96,13 +96,13 @@ impl Metadata {
         Self::CODE,
     ];
 
-    /// Nothing yet.
+    /// Empty metadata.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the phrase that refusals carry in the place of that of their [reason](crate::Reason::phrase).
+    /// Sets the phrase of refusals, in place of that of their [reason](crate::Reason::phrase).
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl Metadata {
         or_panic(self.try_phrase(phrase))
     }
 
-    /// [`phrase`](Self::phrase) with a text that the program has not chosen itself.
+    /// [`phrase`](Self::phrase) for a phrase from outside the program.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Metadata {
         Ok(self)
     }
 
-    /// Sets the code of refusals, a text or a number.
+    /// Sets the code of refusals, a string or a number.
     ///
     /// # Panics
     ///
@@ -135,7 +135,7 @@ impl Metadata {
         or_panic(self.try_code(code))
     }
 
-    /// [`code`](Self::code) with a value that the program has not chosen itself.
+    /// [`code`](Self::code) for a value from outside the program.
     ///
     /// # Errors
     ///
@@ -148,11 +148,11 @@ impl Metadata {
         Ok(self)
     }
 
-    /// Adds a pair, or changes the value of one that is there.
+    /// Adds a pair, or replaces the value of the pair with this name.
     ///
     /// # Panics
     ///
-    /// If it is one too many, or the name or the value is not a valid one. [`try_pair`](Self::try_pair) returns an error
+    /// If there are too many pairs, or the name or the value is invalid. [`try_pair`](Self::try_pair) returns an error
     /// instead.
     #[must_use]
     #[track_caller]
@@ -160,13 +160,13 @@ impl Metadata {
         or_panic(self.try_pair(name, value))
     }
 
-    /// [`pair`](Self::pair) with a name or a value that the program has not chosen itself.
+    /// [`pair`](Self::pair) for a name or a value from outside the program.
     ///
     /// # Errors
     ///
-    /// If there are [`MOST_PAIRS`](Self::MOST_PAIRS) already; if the name is not made of lower-case letters, digits, `_`
-    /// and `-` after a letter, is too long, or is one that problems of HTTP use themselves, such as `status`; if the
-    /// value is an empty text, or too long.
+    /// If there are [`MOST_PAIRS`](Self::MOST_PAIRS) already; if the name is not made of lower-case letters, digits,
+    /// `_` and `-` after a letter, is too long, or is reserved for HTTP problem details, such as `status`; if the value
+    /// is an empty string, or too long.
     pub fn try_pair<'v>(
         mut self,
         name: &str,
@@ -197,7 +197,7 @@ impl Metadata {
         self.phrase.as_deref()
     }
 
-    /// The value of this name: of a pair, [`CODE`](Self::CODE), or [`REASON_PHRASE`](Self::REASON_PHRASE).
+    /// The value with this name: of a pair, [`CODE`](Self::CODE), or [`REASON_PHRASE`](Self::REASON_PHRASE).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'_>> {
         match name {
@@ -240,7 +240,7 @@ fn kept(field: &'static str, value: MetadataValue<'_>) -> Result<Kept, InvalidLi
     })
 }
 
-/// The most bytes of a text or of a name, and how that is said.
+/// The maximum length of a text or of a name, and its error message.
 const TEXT: (usize, &str) = (Metadata::LONGEST_TEXT, "1 to 256 bytes");
 const NAME: (usize, &str) = (Metadata::LONGEST_NAME, "1 to 64 bytes");
 
@@ -264,7 +264,7 @@ fn or_panic(made: Result<Metadata, InvalidLimit>) -> Metadata {
     }
 }
 
-/// Texts as they are, and times as `Duration` prints them.
+/// Prints strings as they are, and durations as `Duration` does.
 impl std::fmt::Display for MetadataValue<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

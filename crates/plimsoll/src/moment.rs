@@ -2,8 +2,8 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since the origin of the [`Clock`](crate::Clock) it was read from.
 ///
-/// Rules compute with moments only; they read no clock. Arithmetic saturates: a moment past the year 2600 stands for
-/// "never".
+/// Rules compute with moments only; they read no clock. Arithmetic saturates at the last moment, 584 years after the
+/// origin, which means "never".
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -22,10 +22,10 @@ pub struct Moment(u64);
 impl Moment {
     /// The origin of every clock.
     pub const ORIGIN: Self = Self(0);
-    /// Later than any moment that comes.
+    /// Later than any other moment.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
-    /// The moment that lies `nanos` nanoseconds after the clock's origin.
+    /// The moment `nanos` nanoseconds after the clock's origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -61,13 +61,13 @@ impl Moment {
         self.plus_nanos(saturating_nanos(span))
     }
 
-    /// Whether this is a moment that will come.
+    /// Whether this is not [`NEVER`](Self::NEVER).
     pub(crate) fn is_known(self) -> bool {
         self != Self::NEVER
     }
 }
 
-/// A duration in nanoseconds; 584 years stand for anything longer.
+/// A duration in nanoseconds, at most `u64::MAX` (584 years).
 pub(crate) fn saturating_nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,8 @@
 //! Names of limiters, with their metadata.
 //!
-//! Every refusal carries the name of its limiter, and most refusals are dropped unread. Owning the name
-//! would cost an atomic count up and down for each; so each distinct name is
-//! stored once, for the life of the process. What else is said of a limiter is stored with its name, and costs refusals
-//! nothing more.
+//! Every refusal carries the name of its limiter, and most refusals are dropped unread. Owning the name would cost an
+//! atomic count up and down for each; so each distinct name is stored once, for the life of the process. The metadata
+//! of a limiter is stored with its name, and costs refusals nothing more.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -20,23 +19,23 @@ struct Known {
     metadata: Option<Metadata>,
 }
 
-/// By the text, and for each text by its metadata.
+/// Names by their text, and for each text by its metadata.
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 type Names = HashMap<Option<&'static str>, Vec<Name>>;
 
 impl Name {
-    /// The one copy of `name`, without metadata.
+    /// The interned `name`, without metadata.
     pub(crate) fn new(name: &str) -> Self {
         Self::with(Some(name), None)
     }
 
-    /// The one copy of `name` with this metadata. `None` if there is neither.
+    /// The interned `name` with this metadata. `None` if there is neither.
     pub(crate) fn of(name: Option<&str>, metadata: Option<&Metadata>) -> Option<Self> {
         (name.is_some() || metadata.is_some()).then(|| Self::with(name, metadata))
     }
 
-    /// The one copy of both.
+    /// The interned pair.
     pub(crate) fn with(text: Option<&str>, metadata: Option<&Metadata>) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         let known = names.get(&text).into_iter().flatten();
@@ -54,7 +53,7 @@ impl Name {
         Self(known)
     }
 
-    /// The text; `None` if it has metadata only.
+    /// The text; `None` if there is only metadata.
     pub(crate) fn as_str(self) -> Option<&'static str> {
         self.0.text.as_deref()
     }

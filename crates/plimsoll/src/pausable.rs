@@ -6,16 +6,15 @@ use crate::learning::Learning;
 use crate::rule::{Carry, Refusal, Rule, Unpacked};
 use crate::{Gate, Moment};
 
-/// A rule that can be paused: until a moment nothing is granted, whatever the rule inside would say.
+/// A rule that can be paused: it grants nothing until a moment, whatever the inner rule would grant.
 ///
-/// For calls to others, whose answers say when to come back. A [gate](Gate::pause_until) that is paused keeps its waiters
-/// waiting, and counts what it counts as before. Pauses do not add up: the latest end counts, and no pause ends another one
-/// early.
+/// A [gate](Gate::pause_until) that is paused keeps its waiters, and its counts stay as they are. Pauses do not add up:
+/// the latest end counts, and no pause ends another one early.
 ///
 /// # When to use it
 ///
-/// For a client that is told by the service it calls to slow down: a `Retry-After` field, or a code such as 429 or 503. A
-/// pause holds back all callers of the limit, also those whose demands the rule itself would grant. To stop for good,
+/// For a client that is asked by a service to slow down: by a `Retry-After` field, or a status such as 429 or 503. A
+/// pause holds back all callers of the limit, also those that the inner rule would grant. To stop for good,
 /// [`close`](Gate::close) the gate.
 ///
 /// ```
@@ -39,12 +38,12 @@ use crate::{Gate, Moment};
 #[derive(Clone, Debug)]
 pub struct Pausable<R> {
     rule: R,
-    /// In nanoseconds; before it nothing is granted.
+    /// The end of the pause, in nanoseconds.
     until: Arc<AtomicU64>,
 }
 
 impl<R: Rule> Pausable<R> {
-    /// Grants what `rule` grants, until it is paused.
+    /// Wraps `rule`, not paused.
     pub fn new(rule: R) -> Self {
         Self {
             rule,
@@ -52,20 +51,20 @@ impl<R: Rule> Pausable<R> {
         }
     }
 
-    /// The rule inside.
+    /// The inner rule.
     pub const fn rule(&self) -> &R {
         &self.rule
     }
 
-    /// Grants nothing before `until`, by the clock of the limiter. An earlier moment than that of another pause changes nothing.
+    /// Grants nothing before `until`, on the clock of the limiter. A moment before the end of another pause has no
+    /// effect.
     ///
-    /// A [gate](Gate::pause_until) is better paused itself: it then also corrects what it tells those whom it refuses while
-    /// others wait.
+    /// Prefer [`Gate::pause_until`] for a gate: it also corrects the retry times of refusals while demands wait.
     pub fn pause_until(&self, until: Moment) {
         self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// When the pause ends, or ended.
+    /// The end of the current or latest pause.
     ///
     /// ```
     /// use plimsoll::{Moment, Pausable, TokenBucket};
@@ -80,7 +79,7 @@ impl<R: Rule> Pausable<R> {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
     }
 
-    /// The refusal of what fits into no pause.
+    /// The refusal of a demand during a pause.
     fn paused(&self, state: &R::State, now: Moment, cost: u64) -> Option<Refusal> {
         let until = self.paused_until();
         if now >= until {
@@ -94,7 +93,7 @@ impl<R: Rule> Pausable<R> {
 }
 
 impl<R: Rule> Gate<Pausable<R>> {
-    /// Grants nothing before `until`, by its clock; waiters stay in the queue. See [`Pausable`].
+    /// Grants nothing before `until`, on its clock; waiters stay in the queue. See [`Pausable`].
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, ManualClock, Pausable};
@@ -109,9 +108,9 @@ impl<R: Rule> Gate<Pausable<R>> {
         self.change_rule(|rule| rule.pause_until(until));
     }
 
-    /// [`pause_until`](Self::pause_until) so long from now.
+    /// [`pause_until`](Self::pause_until) for `span` from now.
     ///
-    /// For answers that say how long to wait, such as a `Retry-After` field in seconds.
+    /// For responses with a time to wait, such as a `Retry-After` field in seconds.
     pub fn pause_for(&self, span: Duration) {
         self.pause_until(self.precise_now().plus(span));
     }
@@ -184,7 +183,7 @@ impl<R: Rule> Rule for Pausable<R> {
     }
 
     fn refused(&self, state: &mut R::State, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
-        // Nobody is to blame for a pause.
+        // The caller did not cause a pause.
         match now >= self.paused_until() {
             true => self.rule.refused(state, now, cost, refusal),
             false => refusal,

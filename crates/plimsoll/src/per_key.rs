@@ -3,7 +3,7 @@ use crate::{Acquire, Clock, Demand, Denied, Metadata, Moment, Permit, Reservatio
 
 /// A limit for each key, in memory ([`Keyed`](crate::Keyed)) or in a store.
 ///
-/// It is the trait of keyed limits, as [`Limiter`](crate::Limiter) is that of single ones.
+/// It is the trait of keyed limits, as [`Limiter`](crate::Limiter) is the trait of single ones.
 ///
 /// ```
 /// use plimsoll::{Demand, Keyed, PerKey, TokenBucket};
@@ -31,39 +31,40 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         self.try_acquire(key, demand)
     }
 
-    /// Takes for `key` at once if that is quickly done. `None` decides nothing.
+    /// Takes for `key` at once if the fast path can. `None` decides nothing.
     #[doc(hidden)]
     fn attempt_owned(&self, key: &Q, demand: Demand) -> Option<Permit<'static>> {
         self.attempt(key, demand).ok().map(Permit::into_owned)
     }
 
-    /// Takes for `key` at once if that is quickly done and nothing is to be returned later, and says when: a permit that was
-    /// [spent](Permit::spent) then undoes it. `None` decides nothing.
+    /// Takes for `key` at once if the fast path can and nothing is to be returned later; returns the moment of the
+    /// grant. A permit that is [spent](Permit::spent) at that moment undoes it. `None` decides nothing.
     ///
-    /// What [`attempt_owned`](Self::attempt_owned) does, without a permit: to pass one on in memory, through everything that
-    /// stands between a name and its limiter, takes as long as the decision.
+    /// It is [`attempt_owned`](Self::attempt_owned) without a permit: passing one through the layers between a name and
+    /// its limiter takes as long as the decision.
     #[doc(hidden)]
     fn spend(&self, key: &Q, cost: u64) -> Option<Moment> {
         let _ = (key, cost);
         None
     }
 
-    /// Takes for `key` at once if that is quickly done and nothing is to be returned later, and says how the key stands then.
-    /// `None` decides nothing.
+    /// Takes for `key` at once if the fast path can and nothing is to be returned later; returns the standing of the
+    /// key after that. `None` decides nothing.
     #[doc(hidden)]
     fn take_now(&self, key: &Q, cost: u64) -> Option<Standing> {
         let _ = (key, cost);
         None
     }
 
-    /// Takes permits of `key`, and waits where that is possible. See [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
+    /// Takes permits of `key`, and waits in its queue if it has one. See
+    /// [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
 
-    /// Takes permits of `key` that may be used later, and says when. It never waits. Dropping the reservation cancels it. See
-    /// [`Limiter::reserve`](crate::Limiter::reserve).
+    /// Takes permits of `key` for later use, and returns when they may be used. It never waits. Dropping the
+    /// reservation cancels it. See [`Limiter::reserve`](crate::Limiter::reserve).
     ///
-    /// The default reserves what [`try_acquire`](Self::try_acquire) grants. A limit whose permits do not know their key implements
-    /// it: the reservation has to return what it holds.
+    /// The default reserves the permits that [`try_acquire`](Self::try_acquire) grants. A limit with permits that do
+    /// not know their key overrides it: the reservation has to return its permits.
     ///
     /// # Errors
     ///
@@ -79,8 +80,7 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
     fn charge(&self, key: &Q, cost: u64);
 
-    /// Corrects a permit of `key` whose work turned out to cost `cost`. See
-    /// [`LimiterExt::settle`](crate::LimiterExt::settle).
+    /// Corrects the cost of a permit of `key` after the work. See [`LimiterExt::settle`](crate::LimiterExt::settle).
     fn settle(&self, key: &Q, permit: &mut Permit<'_>, cost: u64) {
         let undo = |rest| self.undo(key, rest);
         settle(permit, cost, undo, |more| self.charge(key, more));
@@ -91,10 +91,10 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         None
     }
 
-    /// What is reported to the owner of `key`. What remains is `None` where a store would have to be asked.
+    /// The standing of `key`. The remainder is `None` if the limiter would have to ask a store.
     fn standing(&self, key: &Q) -> Standing;
 
-    /// What all keys without a limit of their own have in common: the limit and its window.
+    /// The standing that all keys without a limit of their own have in common: the limit and its window.
     fn promise(&self) -> Standing;
 
     /// Whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first
@@ -104,19 +104,19 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         false
     }
 
-    /// Whether undoing a grant leaves no trace.
+    /// Whether undoing a grant restores the state exactly.
     #[doc(hidden)]
     fn undoes_exactly(&self) -> bool {
         true
     }
 
-    /// Whether callers may wait for a key in a queue of its own.
+    /// Whether demands may wait for a key in a queue of its own.
     #[doc(hidden)]
     fn has_queue(&self) -> bool {
         true
     }
 
-    /// What `key` stands for, for callers that ask several limiters at once and wait. Only limits of this crate say so.
+    /// The limiter of `key`, for callers that wait for several limiters at once. Only limits of this crate return one.
     #[doc(hidden)]
     fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
         let _ = key;
@@ -126,7 +126,7 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// The name of the limit, which its refusals carry.
     fn name(&self) -> Option<&str>;
 
-    /// What its refusals say about it besides, if anything. See [`Metadata`].
+    /// The metadata of its refusals, if it has any. See [`Metadata`].
     fn metadata(&self) -> Option<&Metadata> {
         None
     }

@@ -11,10 +11,10 @@ use crate::metadata::Metadata;
 use crate::moment::Moment;
 use crate::standing::Standing;
 
-/// Proof that a limiter has granted a demand. It is held while the work is done.
+/// Proof that a limiter has granted a demand. Hold it while the work is done.
 ///
-/// A permit of a limit whose permits are returned ([`Concurrency`](crate::Concurrency)) returns what it took, once,
-/// when it is dropped. A permit of a rate returns nothing when it is dropped: the limit is refilled with time.
+/// A permit of a limit whose permits are returned ([`Concurrency`](crate::Concurrency)) returns its cost, once, when it
+/// is dropped. A permit of a rate returns nothing when it is dropped: time refills the limit.
 ///
 /// | to end a permit | a limit whose permits are returned | a rate |
 /// |---|---|---|
@@ -148,14 +148,15 @@ impl<'a> Permit<'a> {
         self.source.get().now().unwrap_or(self.taken)
     }
 
-    /// What was left of the limit when the permit was granted, if the limiter reported it with the grant, as a store does.
+    /// The standing of the limit at the moment of the grant, if the limiter reported it with the grant, as a store
+    /// does.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         self.source.get().standing()
     }
 
-    /// What the limiter says about itself, if anything. A permit that [does not know its limiter](Self::is_spent), as that
-    /// of a rate for each key, has none: ask the limiter.
+    /// The metadata of the limiter, if it has any. A permit that [does not know its limiter](Self::is_spent), such as
+    /// that of a keyed rate, has none: ask the limiter.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.source.get().metadata()
@@ -171,7 +172,7 @@ impl<'a> Permit<'a> {
         leases
     }
 
-    /// Whether a lease behind the permit has run out. Another process may hold what it held.
+    /// Whether a lease behind the permit has run out. Another process may hold the permit now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let mut lost = false;
@@ -287,20 +288,20 @@ impl<'a> Permit<'a> {
         alive.then_some(before)
     }
 
-    /// Ends the permit without returning it: what it took stays taken. For a rate this is the same as dropping it.
+    /// Ends the permit without returning it: its cost stays taken. For a rate this is the same as dropping it.
     pub fn forget(mut self) {
         self.end();
     }
 
-    /// Returns the permit and reports how the work went. An [adaptive](crate::adaptive) limit learns from the outcome.
+    /// Returns the permit and reports the result of the work, from which an [adaptive](crate::adaptive) limit learns.
     #[inline]
     pub fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
 
-    /// Refunds the permit, also to a rate, as if it had never been granted: for work that turned out not to be needed.
+    /// Refunds the permit, also to a rate, as if it had never been granted: for work that was not needed.
     ///
-    /// It never makes more available than there would be if the permit had not been granted.
+    /// It never makes more available than there would be without the grant.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};

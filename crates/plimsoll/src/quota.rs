@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::InvalidLimit;
 use crate::invalid::Unmet;
 
-/// So many units in so much time.
+/// A number of units per period.
 ///
 /// ```
 /// use plimsoll::Quota;
@@ -28,8 +28,8 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0, or `period` is zero or longer than 146 years. For numbers that come from
-    /// outside there is [`try_new`](Self::try_new).
+    /// If `units` is 0, or `period` is zero or longer than 146 years. [`try_new`](Self::try_new) returns an error
+    /// instead.
     #[track_caller]
     pub const fn new(units: u64, period: Duration) -> Self {
         match Self::checked(units, period) {
@@ -38,7 +38,7 @@ impl Quota {
         }
     }
 
-    /// `units` in every `period`, or what is wrong with them.
+    /// `units` in every `period`, for numbers from outside the program.
     ///
     /// # Errors
     ///
@@ -131,13 +131,13 @@ impl Quota {
         Self::new(units, Duration::from_secs(7 * 86_400))
     }
 
-    /// How many units.
+    /// The number of units.
     #[must_use]
     pub const fn units(self) -> u64 {
         self.units
     }
 
-    /// In how much time.
+    /// The period.
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.nanos)

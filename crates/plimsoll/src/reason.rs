@@ -1,10 +1,10 @@
 use std::fmt;
 
-/// Why a limiter refused a demand.
+/// The reason for which a limiter refused a demand.
 ///
-/// [`Denied::retry_after`](crate::Denied::retry_after) says when to try again; the reason says whether that makes sense.
-/// After [`TooLarge`](Self::TooLarge), [`NoKey`](Self::NoKey) and [`Closed`](Self::Closed) the same demand is refused again.
-/// New reasons may be added, so a `match` needs an arm for those it does not know.
+/// [`Denied::retry_after`](crate::Denied::retry_after) says when to retry; the reason says whether a retry makes sense.
+/// After [`TooLarge`](Self::TooLarge), [`NoKey`](Self::NoKey) and [`Closed`](Self::Closed) the same demand is refused
+/// again. New reasons may be added, so a `match` needs a wildcard arm.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Reason};
@@ -30,9 +30,9 @@ pub enum Reason {
     Evicted,
     /// The demand waited longer than its time-out, or would have to.
     TimedOut,
-    /// The demand came too soon after the one before.
+    /// The demand came too soon after the previous one.
     TooSoon,
-    /// The caller is over the limit, not yet often enough to be locked out.
+    /// The caller is over the limit, but not often enough to be locked out.
     SoftThrottle,
     /// The caller was over the limit too often, and is locked out for some time.
     LockedOut,
@@ -40,7 +40,7 @@ pub enum Reason {
     KeysFull,
     /// The system has no room for more work of any caller.
     Saturated,
-    /// Dropped to protect work that matters more.
+    /// Dropped in favour of more important work.
     Shed,
     /// The limiter was closed.
     Closed,
@@ -80,7 +80,7 @@ impl Reason {
         )
     }
 
-    /// A phrase for people.
+    /// A message for users.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {

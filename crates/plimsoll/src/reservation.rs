@@ -1,4 +1,4 @@
-//! Permits that are taken now, to be used later.
+//! Permits that are taken now for later use.
 
 use std::fmt;
 use std::future::Future;
@@ -15,14 +15,14 @@ use crate::moment::Moment;
 use crate::permit::Permit;
 use crate::reason::Reason;
 
-/// A permit that was taken now and may be used later. [`Limiter::reserve`](crate::Limiter::reserve) returns it.
+/// A permit that was taken now for later use. [`Limiter::reserve`](crate::Limiter::reserve) returns it.
 ///
-/// For callers that have to know now when they may act: schedulers, batch jobs, and clients that would rather do something
-/// else than wait.
+/// For callers that must know now when they may act: schedulers, batch jobs, and clients with other work to do
+/// meanwhile.
 ///
-/// Awaiting it waits for its time and yields the permit. Dropping it cancels it. Up to its time, cancelling refunds what
-/// no later reservation depends on; after its time it refunds nothing. [`undo`](Self::undo) is for callers that know
-/// that it has not been used.
+/// Awaiting it waits for its time and yields the permit. Dropping it cancels it. Up to its time, cancelling refunds the
+/// units that no later reservation relies on; after its time it refunds nothing. [`undo`](Self::undo) is for callers
+/// that know that it has not been used.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -46,17 +46,17 @@ pub struct Reservation<'a> {
     ready_at: Moment,
 }
 
-/// What a reservation holds until it is a permit.
+/// The resource that a reservation holds until it is a permit.
 pub(crate) enum Hold<'a> {
-    /// It was taken at once.
+    /// A permit that was taken at once.
     Taken(Owner<'a>, Option<Permit<'a>>),
-    /// It was taken ahead of time.
+    /// A booking ahead of time.
     Booked(Booked<'a>),
-    /// It holds a place in the queue.
+    /// A place in the queue.
     Queued(Place<'a>),
-    /// It was granted at once by a limiter of another kind.
+    /// A permit that a limiter of another kind granted at once.
     Granted(Option<Permit<'a>>),
-    /// Of a limiter of another kind.
+    /// A reservation of a limiter of another kind.
     Other(Box<dyn Pending<'a> + 'a>),
     Done,
 }
@@ -69,7 +69,7 @@ pub(crate) trait Pending<'a>:
     fn undo(self: Box<Self>);
 }
 
-/// A future of which nothing is known but that it becomes a permit.
+/// A future that yields a permit, without any other information.
 struct Foreign<F>(F);
 
 impl<F: Future + Unpin> Future for Foreign<F> {
@@ -110,7 +110,7 @@ impl<'a> Pending<'a> for Owned<'a> {
     }
 }
 
-/// A reservation that something else may be waited for in the place of.
+/// A reservation that can be replaced by another while it is awaited.
 struct Followed<F> {
     first: Option<Reservation<'static>>,
     by: F,
@@ -137,10 +137,10 @@ where
     }
 }
 
-/// What a reservation that borrows nothing comes to.
+/// The output of a reservation that borrows nothing.
 type Answer = Result<Permit<'static>, Denied>;
 
-/// What was taken ahead of time, cancelled when it is dropped.
+/// A booking ahead of time, cancelled when it is dropped.
 pub(crate) struct Booked<'a> {
     owner: Owner<'a>,
     id: u64,
@@ -150,7 +150,7 @@ pub(crate) struct Booked<'a> {
 }
 
 impl Reservation<'static> {
-    /// The same, polled by a function, which may put something else in its place.
+    /// Polls this reservation by a function, which may replace it.
     #[doc(hidden)]
     pub fn followed(
         self,
@@ -161,7 +161,7 @@ impl Reservation<'static> {
         Self::of(made_at, ready_at, Followed { first, by })
     }
 
-    /// The same where one that borrows is expected.
+    /// The same reservation with a shorter lifetime.
     #[doc(hidden)]
     pub fn for_borrow<'a>(self) -> Reservation<'a> {
         let (made_at, ready_at) = (self.made_at, self.ready_at());
@@ -170,14 +170,23 @@ impl Reservation<'static> {
 }
 
 impl<'a> Reservation<'a> {
-    /// A reservation that is ready now, for authors of limiters that grant now or not at all. Dropping it undoes the
-    /// permit.
+    /// Wraps a permit as a reservation that is ready now, for authors of limiters without later grants. Dropping it
+    /// undoes the permit.
+    ///
+    /// ```
+    /// use plimsoll::{Demand, Denied, Limiter, Reservation};
+    ///
+    /// /// What the default of [`Limiter::reserve`] does.
+    /// fn reserve<L: Limiter>(limiter: &L, demand: Demand) -> Result<Reservation<'_>, Denied> {
+    ///     limiter.try_acquire(demand).map(Reservation::ready)
+    /// }
+    /// ```
     pub fn ready(permit: Permit<'a>) -> Self {
         let now = permit.granted_at();
         Self::new(Hold::Granted(Some(permit)), now, now)
     }
 
-    /// A reservation whose permit is the output of a future, for authors of limiters. It is made at `made_at`, ready at
+    /// Wraps a future that yields the permit, for authors of limiters. The reservation is made at `made_at`, ready at
     /// `ready_at` if that is known, and cancelled by dropping the future.
     pub fn from_future(
         made_at: Moment,
@@ -187,7 +196,7 @@ impl<'a> Reservation<'a> {
         Self::of(made_at, ready_at, Foreign(permit))
     }
 
-    /// [`from_future`](Self::from_future), of one that knows how to be undone.
+    /// [`from_future`](Self::from_future) for a reservation with its own undo.
     pub(crate) fn of(
         made_at: Moment,
         ready_at: Option<Moment>,
@@ -208,8 +217,8 @@ impl<'a> Reservation<'a> {
     /// Cancels the reservation as if it had never been made, also after its time: for callers that reserve from several
     /// limiters and are refused by one of them.
     ///
-    /// Dropping it, in contrast, counts it as used from its time on. What later reservations depend on is refunded when
-    /// they are undone too.
+    /// Dropping it, in contrast, counts it as used from its time on. Units that later reservations rely on are refunded
+    /// once those are undone.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
@@ -232,7 +241,7 @@ impl<'a> Reservation<'a> {
                 permit.into_iter().for_each(Permit::undo);
             }
             Hold::Booked(mut booked) => booked.cancel(Cancel::Undo),
-            // What was granted to its place and never read is returned, as by any waiter that leaves.
+            // A permit that was granted to its place and never read is returned, as by any waiter that leaves.
             Hold::Queued(mut place) => place.reserved = false,
             Hold::Other(pending) => pending.undo(),
             Hold::Done => {}
@@ -246,13 +255,28 @@ impl<'a> Reservation<'a> {
         self.ready_at().map(|ready_at| ready_at.since(self.made_at))
     }
 
-    /// When the reservation was made.
+    /// The moment at which the reservation was made.
     #[must_use]
     pub fn made_at(&self) -> Moment {
         self.made_at
     }
 
-    /// When the reservation is ready, if that is known.
+    /// The moment at which the reservation is ready, if that is known.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, ManualClock, Queue, TokenBucket};
+    /// use std::time::Duration;
+    ///
+    /// let rate = Gate::builder(TokenBucket::per_second(4)).clock(ManualClock::new().clock()).build();
+    /// let (_used, next) = (rate.reserve(4)?, rate.reserve(1)?);
+    /// assert_eq!(next.ready_at(), Some(next.made_at().plus(Duration::from_millis(250))));
+    ///
+    /// // A place in a queue is ready when a permit is returned, which cannot be known.
+    /// let pool = Gate::builder(Concurrency::new(1)).queue(Queue::fifo(1)).build();
+    /// let (_running, queued) = (pool.reserve(1)?, pool.reserve(1)?);
+    /// assert_eq!(queued.ready_at(), None);
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn ready_at(&self) -> Option<Moment> {
         self.ready_at.is_known().then_some(self.ready_at)
@@ -345,8 +369,8 @@ impl Drop for Booked<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        // What is booked or queued is given up by its own parts. What was taken at once from a rate is
-        // returned in the same instant only: from the next one on it counts as used.
+        // Bookings and places in a queue are released by their own parts. A permit of a rate that was taken at once is
+        // refunded in the same instant only: from the next one on it counts as used.
         let (in_time, permit) = match &mut self.hold {
             Hold::Taken(owner, permit) => {
                 let now = owner.get().clock().precise_now();

@@ -12,20 +12,20 @@ pub use carry::Carry;
 pub use packed::{Packed, PackedTake, Unpacked};
 pub use refusal::Refusal;
 
-/// An algorithm: what a limiter remembers, and what it grants.
+/// An algorithm: the state of a limiter, and its decisions.
 ///
-/// A rule is pure. It has parameters and functions of a state, a moment and a cost; it owns no clock,
-/// takes no lock and never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue, reservations,
-/// refusals and totals, [`Keyed`](crate::Keyed) into one limit for each of many keys. So a new algorithm is one file
-/// that implements the eight required items of this trait.
+/// A rule is pure. It has parameters and functions of a state, a moment and a cost; it owns no clock, takes no lock and
+/// never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue, reservations, refusals and totals,
+/// [`Keyed`](crate::Keyed) into one limit for each of many keys. So a new algorithm is one file that implements the
+/// eight required items of this trait.
 ///
 /// Moments may step back. A rule treats a moment before one it has already seen as if time had stood still; it must
 /// never grant more for it.
 ///
 /// # Example
 ///
-/// The generic cell rate algorithm: a unit every `gap` nanoseconds, of which `limit` may come at once. The state is the
-/// moment at which everything that was taken has been refilled.
+/// The generic cell rate algorithm: a unit every `gap` nanoseconds, with a burst of `limit`. The state is the moment at
+/// which everything is refilled.
 ///
 /// ```
 /// use plimsoll::{Gate, Moment, Queue, Refusal, Rule, Unpacked};
@@ -70,7 +70,7 @@ pub use refusal::Refusal;
 ///     }
 ///
 ///     fn refund(&self, full: &mut Moment, now: Moment, taken: Moment, cost: u64) {
-///         // What was refilled since it was taken is not refunded.
+///         // The refill since the take is not refunded.
 ///         let back = self.span(cost).saturating_sub(now.nanos_since(taken));
 ///         *full = Moment::from_nanos(full.as_nanos().saturating_sub(back)).max(now);
 ///     }
@@ -86,26 +86,26 @@ pub use refusal::Refusal;
 /// ```
 ///
 /// Its state is a single number, so it could implement [`Packed`] in six more lines and be decided without a lock.
-/// `tests/laws` of this crate has that form of it too, and the laws to which every rule is held.
+/// `tests/laws` of this crate has that form of it too, and the properties that every rule must have.
 ///
 /// # Optional refinements
 ///
-/// The other items have defaults that are right for every rule, though not always as precise as a rule could be.
+/// The other items have defaults that are correct for every rule, though not always as precise as a rule could be.
 ///
 /// | override | for a rule that |
 /// |---|---|
-/// | [`RETURNS_PERMITS`](Self::RETURNS_PERMITS) | limits what runs at once: a dropped permit is refunded |
-/// | [`peek`](Self::peek), [`in_use`](Self::in_use) | can tell without a copy of the state, or more precisely |
+/// | [`RETURNS_PERMITS`](Self::RETURNS_PERMITS) | limits concurrency: a dropped permit is refunded |
+/// | [`peek`](Self::peek), [`in_use`](Self::in_use) | can answer without a copy of the state, or more precisely |
 /// | [`begin`](Self::begin), [`fresh_key`](Self::fresh_key), [`evictable_from`](Self::evictable_from) | counts time from the start of its limiter, or starts with less than it can hold |
-/// | [`recorded_at`](Self::recorded_at) | remembers a take under a later moment when the clock steps back |
+/// | [`recorded_at`](Self::recorded_at) | records a take under a later moment when the clock steps back |
 /// | [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) | cannot undo a take exactly |
 /// | [`REMEMBERS_REFUSALS`](Self::REMEMBERS_REFUSALS), [`refused`](Self::refused), [`remaining`](Self::remaining) | penalizes callers that ask too often |
 /// | [`book`](Self::book), [`charge`](Self::charge), [`settle`](Self::settle) | can go into debt |
-/// | [`add`](Self::add) | can tell an addition from the refund of a take at this moment |
+/// | [`add`](Self::add) | can distinguish an addition from the refund of a take at this moment |
 /// | [`window`](Self::window), [`overflows_from`](Self::overflows_from) | knows its period, or when its refill is lost |
 /// | [`adopt`](Self::adopt) | can carry over more than a sum when the limit changes |
 pub trait Rule: Send + Sync + fmt::Debug + 'static {
-    /// What is remembered.
+    /// The state that the rule keeps between decisions.
     type State: Clone + Send + Sync + fmt::Debug;
 
     /// The form of the state that the fast path works on: `Self` if the rule implements [`Packed`], otherwise
@@ -115,58 +115,58 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// The most that can be granted at once. A higher cost is too large.
     fn limit(&self) -> u64;
 
-    /// The state of a limiter that begins, or begins anew, at `now`.
+    /// The state of a limiter that starts, or starts anew, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
-    /// Takes `cost` now, or says when it would fit if nothing else were taken. `cost` is at least 1.
+    /// Takes `cost` now, or returns when it would fit if nothing else were taken. `cost` is at least 1.
     ///
     /// # Errors
     ///
-    /// If it does not fit now. The state is then as good as before.
+    /// If it does not fit now. The state is then equivalent to the one before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal>;
 
-    /// How much could be taken now.
+    /// The amount that could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u64;
 
     /// Undoes, now, a take of `cost` that was [recorded at](Self::recorded_at) `taken`; or returns a permit.
     ///
-    /// It never frees more than was taken then and is still held: what has left its window or has been refilled
-    /// since is not freed again.
+    /// It never frees more than was taken then and is still held: units that have left their window or have been
+    /// refilled since are not freed again.
     fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64);
 
-    /// When everything is available again if nothing else is taken; `None` if that is not known.
+    /// The moment at which the whole limit is available again if nothing else is taken; `None` if that is not known.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
 
     /// Whether permits are returned when they are dropped.
     const RETURNS_PERMITS: bool = false;
 
-    /// What [`take`](Self::take) would answer.
+    /// Returns the answer of [`take`](Self::take) without taking.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal that `take` would return.
     fn peek(&self, state: &Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.take(&mut state.clone(), now, cost)
     }
 
-    /// How much is taken and not yet returned or refilled.
+    /// The amount that is taken and not yet returned or refilled.
     fn in_use(&self, state: &Self::State, now: Moment) -> u64 {
         self.limit() - self.available(state, now)
     }
 
     // Optional refinements.
 
-    /// Whether [`refund`](Self::refund) right after [`take`](Self::take), at the same moment, restores the
-    /// state exactly: from then on every question is answered as if nothing had been taken. Where it does not,
-    /// a demand on several limits asks this one with [`peek`](Self::peek) before it takes.
+    /// Whether [`refund`](Self::refund) right after [`take`](Self::take), at the same moment, restores the state
+    /// exactly: from then on every question is answered as if nothing had been taken. Where it does not, a demand on
+    /// several limits asks this one with [`peek`](Self::peek) before it takes.
     const EXACT_REFUNDS: bool = true;
 
-    /// [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types of which it depends on the value.
+    /// [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types in which it depends on the value.
     fn refunds_exactly(&self) -> bool {
         Self::EXACT_REFUNDS
     }
 
-    /// Whether [`refused`](Self::refused) remembers anything.
+    /// Whether [`refused`](Self::refused) changes the state.
     const REMEMBERS_REFUSALS: bool = false;
 
     /// Called once, when a limiter with this rule is built.
@@ -174,35 +174,35 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         let _ = start;
     }
 
-    /// The state of a new key, at `now`, of a limiter that began earlier: windows and refills of all keys
-    /// are counted from its beginning.
+    /// The state of a new key, at `now`, of a limiter that started earlier: windows and refills of all keys are counted
+    /// from the start of the limiter.
     fn fresh_key(&self, now: Moment) -> Self::State {
         self.fresh(now)
     }
 
-    /// From when on a state equals that of a [new key](Self::fresh_key), so that evicting it changes no
+    /// The moment from which a state equals that of a [new key](Self::fresh_key), so that evicting it changes no
     /// answer; `None` if that is not known.
     ///
-    /// A state that has become better than a new one equals it no more than one that is worse. A limit whose keys
-    /// begin with less than they can hold evicts none of them before there are `max_keys`: it answers
-    /// the last moment there is, `u64::MAX` nanoseconds.
+    /// A state that is better than a new one does not equal it, and neither does one that is worse. A limit with keys
+    /// that start with less than they can hold evicts none of them before there are `max_keys`: it returns the last
+    /// moment, `u64::MAX` nanoseconds.
     fn evictable_from(&self, state: &Self::State, now: Moment) -> Option<Moment> {
         self.full_at(state, now)
     }
 
-    /// The moment under which the [`take`](Self::take) that has just been made at `now` is remembered, to be passed
-    /// to [`refund`](Self::refund). It is later than `now` if the state has seen a later moment before:
-    /// two threads may read the clock in one order and take in the other.
+    /// The moment under which the [`take`](Self::take) that has just been made at `now` is recorded, to be passed to
+    /// [`refund`](Self::refund). It is later than `now` if the state has seen a later moment before: two threads may
+    /// read the clock in one order and take in the other.
     #[inline]
     fn recorded_at(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
         now
     }
 
-    /// Called once for a demand that is refused for want of room, with the answer of [`take`](Self::take);
-    /// returns the refusal that the caller gets. Only a rule that [remembers](Self::REMEMBERS_REFUSALS) refusals is
-    /// called, and it must be [`Unpacked`]: refusals on the fast path are not reported. A cost of 0 is a question, and
-    /// its refusal is not remembered.
+    /// Called once for a demand that is refused for lack of room, with the answer of [`take`](Self::take); returns the
+    /// refusal for the caller. Only a rule that [remembers](Self::REMEMBERS_REFUSALS) refusals is called, and it must
+    /// be [`Unpacked`]: refusals on the fast path are not reported. A cost of 0 is a probe, and its refusal is not
+    /// remembered.
     fn refused(
         &self,
         state: &mut Self::State,
@@ -214,14 +214,14 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         refusal
     }
 
-    /// What is left of the limit, whether or not it could be taken now: what a refusal reports.
+    /// The remainder of the limit, whether or not it could be taken now, for refusals.
     fn remaining(&self, state: &Self::State, now: Moment) -> u64 {
         self.available(state, now)
     }
 
-    /// The state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule
-    /// cannot go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may
-    /// be above the limit.
+    /// The state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule cannot
+    /// go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may be above
+    /// the limit.
     fn book(&self, state: &Self::State, now: Moment, cost: u64) -> Option<(Self::State, Moment)> {
         let _ = (state, now, cost);
         None
@@ -246,7 +246,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Corrects, now, a take of `estimate` at `taken` that turned out to cost `actual`: as if `actual` had been taken
     /// at `taken`.
     ///
-    /// What has been refilled since then counts against the actual cost, not against the estimate.
+    /// The refill since then counts against the actual cost, not against the estimate.
     fn settle(
         &self,
         state: &mut Self::State,
@@ -257,7 +257,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         let mut alone = self.fresh_key(taken);
         self.charge(&mut alone, taken, estimate.abs_diff(actual));
         if self.full_at(&alone, now).is_some_and(|full| full <= now) {
-            // It was refilled, or left its window: what is in use now was taken by others.
+            // It was refilled, or left its window: other takes account for the usage now.
             return;
         }
         match actual.checked_sub(estimate) {
@@ -271,7 +271,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.refund(state, now, now, amount);
     }
 
-    /// The time in which the whole limit is refilled, if it is: what users read in headers and descriptions.
+    /// The time in which the whole limit is refilled, if time refills it, for headers and descriptions.
     fn window(&self, now: Moment) -> Option<Duration> {
         if Self::RETURNS_PERMITS {
             return None;
@@ -289,23 +289,23 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         full_after(border).map(|full| full.since(border))
     }
 
-    /// From when on refill is lost if nothing is taken before. Until then the waiters of this rule may be served
-    /// late; a rule that cannot tell says `now`, and its waiters are served to the moment.
+    /// The moment from which refill is lost if nothing is taken before. Until then the waiters of this rule may be
+    /// served late; a rule that cannot tell returns `now`, and its waiters are served to the moment.
     fn overflows_from(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
         now
     }
 
-    /// The state with which this rule takes over from `old`, so that a limit can be changed while it is used.
+    /// The state with which this rule replaces `old`, so that a limit can be changed while it is used.
     ///
-    /// By default what was in use counts as if it had been taken now, up to the limit.
+    /// By default the usage counts as if it had been taken now, up to the limit.
     fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
     where
         Self: Sized,
     {
         let mut fresh = self.fresh(now);
         let used = carry.used(old.in_use(state, now), old.limit(), self.limit());
-        // It fits: nothing else is there.
+        // It fits: nothing else is in use.
         if let used @ 1.. = used.min(self.limit()) {
             let _ = self.take(&mut fresh, now, used);
         }
@@ -314,25 +314,24 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 
     // For the rules of this crate.
 
-    /// Takes `cost` for permits that are out already, of a limiter that this one replaces: also what exceeds the limit,
-    /// where permits are returned.
+    /// Takes `cost` for permits that a replaced limiter granted: also above the limit, where permits are returned.
     #[doc(hidden)]
     fn occupy(&self, state: &mut Self::State, now: Moment, cost: u64) {
         self.charge(state, now, cost);
     }
 
-    /// Whether what was granted before can still be [refunded](Self::refund) into a state that was
-    /// [adopted](Self::adopt) with this `carry`.
+    /// Whether earlier grants can still be [refunded](Self::refund) into a state that was [adopted](Self::adopt) with
+    /// this `carry`.
     ///
-    /// A state that begins anew with a sum no longer knows which grants are in it, and what had been refilled
-    /// before the change: undoing an older grant would free what others hold. Only permits can always be returned.
+    /// A state that starts anew with a sum does not record which grants are in it, nor the refill before the change:
+    /// undoing an older grant would free permits of other callers. Only permits can always be returned.
     #[doc(hidden)]
     fn keeps_grants(&self, carry: Carry) -> bool {
         let _ = carry;
         Self::RETURNS_PERMITS
     }
 
-    /// Whether what is in use is compared with one limit. Where it is not, a queue counts only what waits.
+    /// Whether usage is compared with one limit. If not, a queue counts only the waiting costs.
     #[doc(hidden)]
     fn has_one_limit(&self) -> bool {
         true
@@ -344,21 +343,21 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// When it [began](Self::begin), as far as that matters to what it answers.
+    /// The moment at which it [began](Self::begin), if its answers depend on that.
     #[doc(hidden)]
     fn began(&self) -> Moment {
         Moment::ORIGIN
     }
 
-    /// Whether a state that was read from somewhere can be one of this rule.
+    /// Whether a state from outside the program can be one of this rule.
     #[doc(hidden)]
     fn knows(&self, state: &Self::State) -> bool {
         let _ = state;
         true
     }
 
-    /// This rule as one that learns from the work it admits, if it does. Only one that
-    /// [returns permits](Self::RETURNS_PERMITS) can.
+    /// This rule as one that learns from the work it admits, if it does. Only a rule that [returns
+    /// permits](Self::RETURNS_PERMITS) can.
     #[doc(hidden)]
     #[inline(always)]
     fn learning(&self) -> Option<&dyn Learning<Self::State>> {

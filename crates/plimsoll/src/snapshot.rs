@@ -1,6 +1,7 @@
 /// The numbers of a limiter at one moment, for operators: limit, use, queue and totals.
 ///
-/// It is a copy: when it is read, the limiter may have changed. [`Standing`](crate::Standing) is what callers are shown.
+/// It is a copy: when it is read, the limiter may have changed. [`Standing`](crate::Standing) holds the numbers for
+/// callers.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -36,7 +37,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The snapshot of a limiter without a queue, for authors of limiters. What is not available is in use.
+    /// The snapshot of a limiter without a queue, for authors of limiters. `in_use` is `limit - available`.
     ///
     /// ```
     /// use plimsoll::Snapshot;
@@ -55,7 +56,7 @@ impl Snapshot {
         }
     }
 
-    /// Sets how many demands were granted and refused so far.
+    /// Sets the numbers of granted and refused demands so far.
     #[must_use]
     pub fn with_totals(mut self, granted: u64, denied: u64) -> Self {
         self.granted = granted;
@@ -63,7 +64,7 @@ impl Snapshot {
         self
     }
 
-    /// Sets how many demands wait, each of a cost of 1, and the bound of the queue.
+    /// Sets the number of waiting demands, each of a cost of 1, and the bound of the queue.
     #[must_use]
     pub fn with_waiters(mut self, waiters: u64, bound: u64) -> Self {
         self.waiters = waiters;
@@ -78,13 +79,13 @@ impl Snapshot {
         self.limit
     }
 
-    /// What could be granted now.
+    /// The amount that could be granted now.
     #[must_use]
     pub fn available(&self) -> u64 {
         self.available
     }
 
-    /// What was granted and is not yet returned or refilled.
+    /// The amount that was granted and is not yet returned or refilled.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.in_use
@@ -102,38 +103,39 @@ impl Snapshot {
         self.queued
     }
 
-    /// How many demands wait.
+    /// The number of demands that wait.
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters
     }
 
-    /// How many demands were granted so far; 0 if the limiter does not [count](crate::GateBuilder::totals).
+    /// The number of granted demands so far; 0 if the limiter does not [count](crate::GateBuilder::totals).
     #[must_use]
     pub fn granted_total(&self) -> u64 {
         self.granted
     }
 
-    /// How many demands were refused so far, at once or after waiting; 0 if the limiter does not
+    /// The number of refused demands so far, refused at once or after waiting; 0 if the limiter does not
     /// [count](crate::GateBuilder::totals).
     #[must_use]
     pub fn denied_total(&self) -> u64 {
         self.denied
     }
 
-    /// How many of the refused demands were evicted from the queue.
+    /// The number of refused demands that were evicted from the queue.
     #[must_use]
     pub fn evicted_total(&self) -> u64 {
         self.evicted
     }
 
-    /// How many demands were cancelled by their callers while they waited. They count neither as granted nor as refused.
+    /// The number of demands that their callers cancelled while they waited. They count neither as granted nor as
+    /// refused.
     #[must_use]
     pub fn cancelled_total(&self) -> u64 {
         self.cancelled
     }
 
-    /// How full the limiter is: 0 idle, 1 all in use.
+    /// The share of the limit in use: 0 idle, 1 all in use.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
     pub fn saturation(&self) -> f64 {

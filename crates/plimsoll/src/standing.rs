@@ -3,10 +3,11 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::rule::Rule;
 
-/// What is reported to callers: how much a limit allows, how much of that is left, and when there is more.
+/// The numbers of a limit for its callers: the limit, the remainder, and when there is more.
 ///
-/// It holds what the `RateLimit` and `RateLimit-Policy` headers say, and it is a copy: by the time it is read, others
-/// may have taken. [`Snapshot`](crate::Snapshot) is for operators, and also counts waiters and totals.
+/// It holds the values of the `RateLimit` and `RateLimit-Policy` headers, and it is a copy: by the time it is read,
+/// other callers may have taken permits. [`Snapshot`](crate::Snapshot) is for operators, and also counts waiters and
+/// totals.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Standing, TokenBucket};
@@ -24,7 +25,7 @@ use crate::rule::Rule;
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 ///
-/// A limiter of your own builds one from the limit and what remains of it:
+/// A custom limiter builds one from its limit and the remainder:
 ///
 /// ```
 /// # use plimsoll::Standing;
@@ -39,13 +40,13 @@ use crate::rule::Rule;
 pub struct Standing {
     /// The most that can be granted at once.
     pub limit: u64,
-    /// How much could be granted now. `None` if the limiter would have to ask a store to know.
+    /// The amount that could be granted now. `None` if the limiter would have to ask a store.
     pub remaining: Option<u64>,
     /// The time after which more than `remaining` is available if no other demand is granted. `None` if everything is
-    /// available, or the time is not known, as for permits that others return.
+    /// available, or the time is not known, as for permits that other callers return.
     pub more_after: Option<Duration>,
-    /// The time after which the whole limit is available again if no other demand is granted. `None` if it is, or the time
-    /// is not known.
+    /// The time after which the whole limit is available again if no other demand is granted. `None` if it is available
+    /// already, or the time is not known.
     pub reset: Option<Duration>,
     /// The time in which the whole limit is refilled. `None` for a limit whose permits are returned.
     pub window: Option<Duration>,
@@ -55,7 +56,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// So much of the limit remains.
+    /// A standing with this limit and this remainder.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64) -> Self {
         let mut standing = Self::of_limit(limit);
@@ -63,7 +64,7 @@ impl Standing {
         standing
     }
 
-    /// A limit of which it is not known how much remains.
+    /// A standing with this limit and an unknown remainder.
     #[must_use]
     pub const fn of_limit(limit: u64) -> Self {
         Self {
@@ -111,7 +112,7 @@ impl Standing {
         self
     }
 
-    /// The standing of a rule whose state is known.
+    /// The standing of a rule with this state.
     pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Self {
         let (limit, remaining) = (rule.limit(), rule.available(state, now));
         let standing = Self {
@@ -130,7 +131,7 @@ impl Standing {
             .reset(rule.full_at(state, now).map(|at| at.since(now)))
     }
 
-    /// What a rule promises, whatever its state.
+    /// The standing of a rule, independent of its state.
     pub(crate) fn of_rule<R: Rule>(rule: &R, now: Moment) -> Self {
         Self::of_limit(rule.limit())
             .window(rule.window(now))

@@ -16,8 +16,8 @@ pub(crate) use loom::sync::{
 
 /// Locks even if another thread panicked while it held the lock.
 ///
-/// What is behind our locks is consistent between any two statements that run foreign code (a
-/// waker's clone or drop), so a panic there poisons nothing.
+/// The data behind our locks is consistent between any two statements that run foreign code (a waker's clone or drop),
+/// so a panic there poisons nothing.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

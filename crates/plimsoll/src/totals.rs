@@ -1,9 +1,8 @@
-//! How often a limiter granted and refused.
+//! The counters of grants and refusals.
 //!
-//! One shared counter would cost as much as a decision, and two threads would fight over it. Each
-//! thread has a number instead, the lowest that is free; the first threads each have a cell that no
-//! other thread writes, so that counting is a load and a store. Threads beyond share the last cell
-//! and pay for it with an atomic addition. Either way nothing is lost.
+//! One shared counter would cost as much as a decision, and threads would contend for it. Instead each thread has a
+//! number, the lowest that is free; the first threads each have a cell that no other thread writes, so that counting is
+//! a load and a store. Further threads share the last cell, with an atomic addition. Either way no count is lost.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +39,7 @@ impl Totals {
         }
     }
 
-    /// Takes back what this thread has just counted.
+    /// Reverts the last count of this thread.
     pub(crate) fn not_granted(&self) {
         if let Some(cells) = &self.0 {
             let thread = thread_number();
@@ -79,7 +78,7 @@ impl Totals {
 
 #[inline(always)]
 fn count(cells: &[Cells; OWN + 1], of: impl Fn(&Cells) -> &AtomicU64) {
-    // One comparison tells a thread with a cell of its own from all others, those without a number included.
+    // One comparison distinguishes threads with a cell of their own from all others, those without a number included.
     match cells[..OWN].get(NUMBER.get()) {
         Some(cell) => add_alone(of(cell)),
         None => count_shared(cells, of),
@@ -108,7 +107,7 @@ const UNKNOWN: usize = usize::MAX;
 thread_local! {
     /// Without a destructor, so that reading it is a single load.
     static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
-    /// Gives the number back when the thread ends.
+    /// Releases the number when the thread ends.
     static HOLDER: Holder = const { Holder };
 }
 
@@ -129,7 +128,7 @@ struct Holder;
 
 #[cold]
 fn take_number() -> usize {
-    // A thread that is being torn down can no longer give a number back, so it gets none.
+    // A thread that is being torn down can no longer release a number, so it gets none.
     let alive = HOLDER.try_with(|_| ()).is_ok();
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut number = (*taken).trailing_ones() as usize;

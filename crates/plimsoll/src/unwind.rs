@@ -1,25 +1,25 @@
-//! Foreign code (a waker, a rule) that panics must not take anybody else along.
+//! Isolation of foreign code (a waker, a rule) that panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Runs `op`; a panic in it ends here.
+/// Runs `op` and catches its panic.
 ///
-/// Whatever `op` works on must be consistent wherever foreign code is called.
+/// The data that `op` works on must be consistent wherever foreign code is called.
 #[inline]
 pub(crate) fn isolated<T>(op: impl FnOnce() -> T) -> Result<T, Payload> {
     if cfg!(loom) {
-        // The model checker reports by panics, which nobody may keep from it.
+        // The model checker reports by panics, which must not be caught.
         return Ok(op());
     }
     catch_unwind(AssertUnwindSafe(op))
 }
 
-/// Runs `op`; a panic in it ends here, reported by the panic hook and by nobody else.
+/// Runs `op` and discards its panic, which only the panic hook reports.
 #[inline]
 pub(crate) fn quietly(op: impl FnOnce()) {
     if let Err(panic) = isolated(op) {
@@ -27,7 +27,7 @@ pub(crate) fn quietly(op: impl FnOnce()) {
     }
 }
 
-/// The first of several panics, to go on with once everything else is done.
+/// The first of several panics, to resume once everything else is done.
 #[derive(Default)]
 pub(crate) struct First(Option<Payload>);
 
@@ -53,7 +53,7 @@ impl First {
         }
     }
 
-    /// Goes on with the panic, if there was one. Not while the thread panics already: two would end the process.
+    /// Resumes the panic, if there was one. Not while the thread panics already: two would abort the process.
     #[inline]
     pub(crate) fn resume(&mut self) {
         if self.0.is_some() && !thread::panicking() {
@@ -62,11 +62,11 @@ impl First {
     }
 }
 
-/// Drops what a panic carried. The hook has reported the panic already.
+/// Drops the payload of a panic. The hook has reported the panic already.
 #[cold]
 pub(crate) fn discard(panic: Payload) {
     if let Err(again) = isolated(|| drop(panic)) {
-        // It panics when it is dropped. Nobody can tell how often; its memory is the smaller loss.
+        // It panics when it is dropped, perhaps again and again; leaking its memory is the smaller loss.
         Box::leak(again);
     }
 }

@@ -4,7 +4,7 @@ use std::task::Waker;
 use crate::clock::Setting;
 use crate::unwind::quietly;
 
-/// What is left to do when the lock is free: set the alarm, and wake the tasks whose demands were settled.
+/// The work that is left when the lock is free: set the alarm, and wake the tasks of settled demands.
 ///
 /// Mostly it is one task. Further wakers go to a list that the thread reuses.
 #[derive(Default)]
@@ -21,9 +21,9 @@ thread_local! {
     static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-/// So many waiters are served in one turn; then other threads may take the lock.
+/// The maximum number of waiters that are served in one turn; then other threads may take the lock.
 pub(crate) const BATCH: usize = 32;
-/// However many there are.
+/// No maximum.
 pub(crate) const ALL: usize = usize::MAX;
 
 impl Wakeups {

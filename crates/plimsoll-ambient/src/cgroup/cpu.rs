@@ -9,9 +9,9 @@ use crate::{SourceError, parse};
 
 /// The processor time of the cgroup of this process, which is that of the whole container.
 ///
-/// The load is the time used out of the least quota of the cgroup and those around it (`cpu.max`, or `cpu.cfs_quota_us` of
-/// version 1), measured at the cgroup that has this quota. Without a quota it is the time of the own cgroup, out of
-/// the processors this process may run on. Quotas are read with each sample, so they may change.
+/// The load is the used time divided by the smallest quota of the cgroup and those around it (`cpu.max`, or
+/// `cpu.cfs_quota_us` of version 1), measured at the cgroup that has this quota. Without a quota it is the time of the
+/// own cgroup, divided by the processors this process may run on. Quotas are read with each sample, so they may change.
 ///
 /// ```
 /// use plimsoll_ambient::CgroupCpu;
@@ -29,7 +29,7 @@ use crate::{SourceError, parse};
 pub struct CgroupCpu {
     root: Root,
     hierarchy: Hierarchy,
-    /// Where version 1 counts time, which may be another directory.
+    /// The directory in which version 1 counts time, which may be another one.
     accounts: Option<Hierarchy>,
 }
 
@@ -43,7 +43,8 @@ impl CgroupCpu {
         Self::below(Root::of_machine("the processor time of a cgroup")?)
     }
 
-    /// As [`detect`](Self::detect), with `/proc` and `/sys` below another root.
+    /// [`detect`](Self::detect) with `/proc` and `/sys` below another root, for tests and for containers that mount the
+    /// files of their host.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl CgroupCpu {
         Ok(found)
     }
 
-    /// The least quota that applies to this process, in cores, if there is one.
+    /// The smallest quota that applies to this process, in cores. `None` if its time is not limited.
     ///
     /// # Errors
     ///

@@ -8,10 +8,11 @@ use crate::{SourceError, parse};
 
 /// The memory of the cgroup of this process, which is that of the whole container.
 ///
-/// The memory in use is the usage without inactive file pages, which the kernel can reclaim easily; the kubelet counts the
-/// same. Percentages refer to the least limit of the cgroup and those around it (`memory.max`, or
-/// `memory.limit_in_bytes` of version 1), and the usage is measured at the cgroup that has this limit. Without a limit it is
-/// the usage of the own cgroup, out of the memory of the machine. Limits are read with each sample, so they may change.
+/// The memory in use is the usage without inactive file pages, which the kernel can reclaim easily; the kubelet counts
+/// the same. Percentages refer to the smallest limit of the cgroup and those around it (`memory.max`, or
+/// `memory.limit_in_bytes` of version 1), and the usage is measured at the cgroup that has this limit. Without a limit
+/// it is the usage of the own cgroup, out of the memory of the machine. Limits are read with each sample, so they may
+/// change.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -32,7 +33,7 @@ pub struct CgroupMemory {
     hierarchy: Hierarchy,
 }
 
-/// What the files are called.
+/// The names of the files.
 struct Names {
     limit: &'static str,
     limit_expected: &'static str,
@@ -70,7 +71,8 @@ impl CgroupMemory {
         Self::below(Root::of_machine("the memory of a cgroup")?)
     }
 
-    /// As [`detect`](Self::detect), with `/proc` and `/sys` below another root.
+    /// [`detect`](Self::detect) with `/proc` and `/sys` below another root, for tests and for containers that mount the
+    /// files of their host.
     ///
     /// # Errors
     ///
@@ -86,7 +88,9 @@ impl CgroupMemory {
         Ok(found)
     }
 
-    /// The least limit that applies to this process, if there is one.
+    /// The smallest limit that applies to this process, in bytes. `None` if its memory is not limited.
+    ///
+    /// It is read now, so it may differ from the limit of the last sample.
     ///
     /// # Errors
     ///
@@ -131,7 +135,7 @@ impl CgroupMemory {
         })
     }
 
-    /// The innermost cgroup whose memory is accounted for: version 2 need not do so all the way down.
+    /// The innermost cgroup with memory accounting: version 2 need not account all the way down.
     fn accounted(&self) -> &Path {
         let levels = &self.hierarchy.levels;
         let usage = self.names().usage;

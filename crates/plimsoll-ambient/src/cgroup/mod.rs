@@ -55,8 +55,8 @@ impl Hierarchy {
 
     fn new(root: &Root, version: Version, member: &str, mount: &parse::Mount<'_>) -> Self {
         let top = root.path(&mount.point);
-        // In a container the mount may start below the beginning of the path. A path that leads elsewhere belongs to a process
-        // that was moved out of the mounted hierarchy.
+        // In a container the mount may start below the beginning of the path. Another path belongs to a process that
+        // was moved out of the mounted hierarchy.
         let below = Path::new(member)
             .strip_prefix(&mount.root)
             .ok()
@@ -79,7 +79,7 @@ impl Hierarchy {
         Self { version, levels }
     }
 
-    /// The least limit that applies to this process, and its level.
+    /// The smallest limit that applies to this process, and its level.
     fn tightest<T: PartialOrd>(
         &self,
         limit_at: impl Fn(&Path) -> Result<Option<T>, SourceError>,

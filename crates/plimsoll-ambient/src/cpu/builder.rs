@@ -11,6 +11,21 @@ use crate::watch::{Gauge, Settings, Watch};
 use crate::{BuildError, Sampler};
 
 /// The settings of a [`CpuLimiter`]. Made by [`CpuLimiter::builder`].
+///
+/// ```
+/// use plimsoll::{ManualClock, Queue};
+/// use plimsoll_ambient::{CpuLimiter, CpuReading, Sampler};
+/// use std::time::Duration;
+///
+/// let sampler = Sampler::new(ManualClock::new().clock());
+/// let cpu = CpuLimiter::builder(90)
+///     .source(|| Ok(CpuReading { used: Duration::ZERO, cores: 2.0 }))
+///     .smoothing(Duration::from_secs(2))
+///     .queue(Queue::fifo(100).timeout(Duration::from_secs(1)))
+///     .build(&sampler)?;
+/// assert_eq!(cpu.load(), 0.0);
+/// # Ok::<(), plimsoll_ambient::BuildError>(())
+/// ```
 #[must_use]
 pub struct CpuLimiterBuilder {
     percent: u8,
@@ -31,7 +46,7 @@ impl CpuLimiterBuilder {
         }
     }
 
-    /// The time constant of the average; 0 switches smoothing off. Default: 5 s.
+    /// Sets the time constant of the average; 0 switches smoothing off. Default: 5 s.
     ///
     /// From idling to a full load, a threshold of `p` percent is reached after `-ln(1 - p/100)` times this:
     /// 80 % after 1.6 times, 95 % after 3 times. 100 % is reached only without smoothing.
@@ -40,7 +55,7 @@ impl CpuLimiterBuilder {
         self
     }
 
-    /// Measures by `source` instead of the default.
+    /// Sets the source. Default: the cgroup if it has a quota, otherwise the process.
     pub fn source(mut self, source: impl CpuSource + 'static) -> Self {
         self.source = Some(Box::new(source));
         self

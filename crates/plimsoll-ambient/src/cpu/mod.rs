@@ -17,7 +17,7 @@ use crate::watch::{Gauge, Watch};
 use crate::{Level, SourceError};
 use smooth::Smooth;
 
-/// Saturated while too much processor time is in use. Clones share their state.
+/// A limiter that is saturated while too much processor time is in use. Clones share their state.
 ///
 /// A sample is the share of the available time that was used since the last sample. Samples are averaged exponentially:
 /// after one [`smoothing`](CpuLimiterBuilder::smoothing) time 63 % of the average is new, however often samples are
@@ -71,7 +71,7 @@ impl Load {
 }
 
 impl CpuLimiter {
-    /// A builder of a limiter that is saturated at `percent` of the processor time.
+    /// Returns a builder of a limiter that is saturated at `percent` of the processor time.
     pub fn builder(percent: u8) -> CpuLimiterBuilder {
         CpuLimiterBuilder::new(percent)
     }
@@ -98,7 +98,7 @@ struct CpuGauge {
     source: Box<dyn CpuSource>,
     threshold: f64,
     average: Smooth,
-    /// When it was last read, and how much had been used by then.
+    /// The last reading and its moment.
     before: Option<(Moment, CpuReading)>,
     load: Arc<Load>,
 }
@@ -119,7 +119,7 @@ impl Gauge for CpuGauge {
                 self.average.add(used.as_secs_f64() / there_was, elapsed);
                 self.before = Some((now, reading));
             }
-            // No time has passed; what was used counts in the next sample.
+            // No time has passed; the used time counts in the next sample.
             Some(_) => {}
             None => self.before = Some((now, reading)),
         }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// An average in which what is old fades with time, not with the number of samples.
+/// An average in which old samples fade with time, not with the number of samples.
 ///
 /// A sample stands for the time since the one before. If that was `t`, it weighs `1 - e^(-t/T)`: two steps of
 /// the same value then do exactly what one step over both times would.

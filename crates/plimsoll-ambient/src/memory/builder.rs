@@ -10,6 +10,20 @@ use crate::watch::{Settings, Watch};
 use crate::{Amount, BuildError, Sampler};
 
 /// The settings of a [`MemoryLimiter`]. Made by [`MemoryLimiter::builder`].
+///
+/// ```
+/// use plimsoll::ManualClock;
+/// use plimsoll_ambient::{Amount, MemoryLimiter, MemoryReading, Sampler, WhenUnknown};
+///
+/// let sampler = Sampler::new(ManualClock::new().clock());
+/// let memory = MemoryLimiter::builder(Amount::mib(100))
+///     .spike(Amount::mib(10))
+///     .source(|| Ok(MemoryReading { used: 0, total: None }))
+///     .when_unknown(WhenUnknown::Admit)
+///     .build(&sampler)?;
+/// assert_eq!(memory.usage().soft_limit, 90 << 20);
+/// # Ok::<(), plimsoll_ambient::BuildError>(())
+/// ```
 #[must_use]
 pub struct MemoryLimiterBuilder {
     limits: Limits,
@@ -28,14 +42,14 @@ impl MemoryLimiterBuilder {
         }
     }
 
-    /// How far the soft limit is below the hard one: the growth to expect between two samples. Default: a fifth of the
-    /// hard limit. A percentage refers to the memory there is, not to the hard limit.
+    /// Sets the distance from the soft limit up to the hard limit: the growth to expect between two samples. Default: a
+    /// fifth of the hard limit. A percentage refers to the total memory, not to the hard limit.
     pub fn spike(mut self, spike: Amount) -> Self {
         self.limits.spike = Some(spike);
         self
     }
 
-    /// Measures by `source` instead of the default.
+    /// Sets the source. Default: the cgroup if it has a limit, otherwise the process.
     pub fn source(mut self, source: impl MemorySource + 'static) -> Self {
         self.source = Some(Box::new(source));
         self

@@ -13,7 +13,7 @@ use crate::watch::{Gauge, Watch};
 use crate::{Amount, Level, SourceError};
 use plimsoll::Moment;
 
-/// Saturated while too much memory is in use. Clones share their state.
+/// A limiter that is saturated while too much memory is in use. Clones share their state.
 ///
 /// It has a *hard limit*, the most memory that should ever be in use, and a *spike*, the growth to expect between two
 /// samples. Their difference is the *soft limit*: at or above it the limiter is saturated, and work in progress
@@ -64,9 +64,9 @@ pub struct MemoryLimiter {
 pub struct MemoryUsage {
     /// The memory in use.
     pub used: u64,
-    /// At or above this the limiter is saturated.
+    /// The soft limit, at which the limiter is saturated.
     pub soft_limit: u64,
-    /// The most that should ever be in use.
+    /// The hard limit: the most that should ever be in use.
     pub hard_limit: u64,
 }
 
@@ -83,18 +83,18 @@ impl MemoryUsage {
 }
 
 impl MemoryLimiter {
-    /// A builder of a limiter with this hard limit.
+    /// Returns a builder of a limiter with this hard limit.
     pub fn builder(hard_limit: Amount) -> MemoryLimiterBuilder {
         MemoryLimiterBuilder::new(hard_limit)
     }
 
-    /// How full memory is, by the last good sample.
+    /// The level of memory usage, by the last good sample.
     #[must_use]
     pub fn level(&self) -> Level {
         self.watch.level()
     }
 
-    /// The last good sample. Limits that are percentages were computed from the memory there was then.
+    /// The last good sample. Limits that are percentages were computed from its total.
     #[must_use]
     pub fn usage(&self) -> MemoryUsage {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
@@ -112,7 +112,7 @@ impl fmt::Debug for MemoryLimiter {
     }
 }
 
-/// The limits as they were set.
+/// The limits as set.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     hard: Amount,
@@ -120,7 +120,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// The limits in bytes, beside what is in use. `None` if one is a percentage and the total is not known.
+    /// The limits in bytes, with the memory in use. `None` if one is a percentage and the total is not known.
     fn apply(self, reading: MemoryReading) -> Option<MemoryUsage> {
         let hard_limit = self.hard.of(reading.total)?;
         let spike = match self.spike {

@@ -1,4 +1,4 @@
-//! When samples are taken, and on which thread.
+//! The schedule of samples, and the thread that takes them.
 
 mod run;
 mod thread;
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     inside: Mutex<Inside>,
     /// The thread, while there is one.
     thread: Mutex<Weak<thread::Guarded>>,
-    /// What measures for limiters that have no source of their own, in place of what is found.
+    /// The sources of limiters without one of their own, in place of the detected ones.
     sources: Mutex<Sources>,
 }
 
@@ -80,7 +80,7 @@ struct Inside {
 }
 
 impl Sampler {
-    /// A sampler whose limiters take time from `clock`.
+    /// Creates a sampler. Its limiters use `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -93,8 +93,8 @@ impl Sampler {
         }
     }
 
-    /// Measures memory by `source` for limiters that are built from now on and have no source of their own: by the
-    /// statistics of an allocator, or by the numbers of a test. Each of them has its own clone.
+    /// Sets the memory source of limiters that are built from now on and have no source of their own: the statistics of
+    /// an allocator, or the numbers of a test. Each of them has its own clone.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -111,19 +111,31 @@ impl Sampler {
         self.shared.sources().memory = Some(Arc::new(make));
     }
 
-    /// [`memory_source`](Self::memory_source), for processor time.
+    /// [`memory_source`](Self::memory_source) for processor time.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_ambient::{CpuLimiter, CpuReading, Sampler};
+    /// use std::time::Duration;
+    ///
+    /// let sampler = Sampler::new(Clock::system());
+    /// sampler.cpu_source(|| Ok(CpuReading { used: Duration::ZERO, cores: 1.0 }));
+    /// let cpu = CpuLimiter::builder(80).build(&sampler)?;
+    /// assert!(cpu.check_saturation().is_ok());
+    /// # Ok::<(), plimsoll_ambient::BuildError>(())
+    /// ```
     pub fn cpu_source(&self, source: impl CpuSource + Clone + Sync + 'static) {
         let make = move || -> Box<dyn CpuSource> { Box::new(source.clone()) };
         self.shared.sources().cpu = Some(Arc::new(make));
     }
 
-    /// What measures memory unless a limiter says otherwise.
+    /// The memory source of a limiter without one of its own.
     pub(crate) fn memory(&self) -> Result<Box<dyn MemorySource>, SourceError> {
         let make = self.shared.sources().memory.clone();
         make.map_or_else(detect_memory, |make| Ok(make()))
     }
 
-    /// What measures processor time unless a limiter says otherwise.
+    /// The processor source of a limiter without one of its own.
     pub(crate) fn cpu(&self) -> Result<Box<dyn CpuSource>, SourceError> {
         let make = self.shared.sources().cpu.clone();
         make.map_or_else(detect_cpu, |make| Ok(make()))

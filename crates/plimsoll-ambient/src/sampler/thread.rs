@@ -13,6 +13,9 @@ use super::run::Run;
 const NAME: &str = "plimsoll-sample";
 
 /// Keeps the thread of a sampler running. See [`Sampler::spawn`](super::Sampler::spawn).
+///
+/// Dropping the last guard stops the thread and waits for its end. The limiters stay valid: they then measure on
+/// demand.
 #[must_use = "the thread ends when this is dropped"]
 #[derive(Clone)]
 pub struct SamplerThread {
@@ -50,7 +53,7 @@ fn drive(run: Run, stop: &AtomicBool) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut cx = Context::from_waker(&waker);
     let mut run = pin!(run);
-    // Who stops the thread sets the flag before unparking it.
+    // The flag is set before the thread is unparked.
     while !stop.load(Ordering::Acquire) {
         match run.as_mut().poll(&mut cx) {
             Poll::Ready(never) => match never {},

@@ -68,7 +68,7 @@ impl<T> Receiver<T> {
         self.items.close();
     }
 
-    /// How many items are in the channel.
+    /// The number of items in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()

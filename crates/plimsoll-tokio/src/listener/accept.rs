@@ -4,8 +4,37 @@ use std::task::{Context, Poll};
 
 use tokio::net::{TcpListener, TcpStream};
 
-/// A source of connections. Implemented for the [`TcpListener`] and, on Unix, the `UnixListener` of tokio; implement it for
-/// others.
+/// A source of connections. Implemented for the [`TcpListener`] and, on Unix, the `UnixListener` of tokio; implement it
+/// for others.
+///
+/// ```
+/// use plimsoll_tokio::listener::Accept;
+/// use std::io;
+/// use std::net::{IpAddr, SocketAddr};
+/// use std::task::{Context, Poll};
+/// use tokio::net::{TcpListener, TcpStream};
+///
+/// /// A listener that sends small writes at once.
+/// struct NoDelay(TcpListener);
+///
+/// impl Accept for NoDelay {
+///     type Io = TcpStream;
+///     type Addr = SocketAddr;
+///
+///     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+///         let accepted = TcpListener::poll_accept(&self.0, cx);
+///         accepted.map(|it| it.and_then(|(io, peer)| io.set_nodelay(true).map(|()| (io, peer))))
+///     }
+///
+///     fn local_addr(&self) -> io::Result<SocketAddr> {
+///         self.0.local_addr()
+///     }
+///
+///     fn ip(_stream: &TcpStream, peer: &SocketAddr) -> IpAddr {
+///         peer.ip()
+///     }
+/// }
+/// ```
 pub trait Accept: Send + 'static {
     /// The type of a connection.
     type Io: Send + 'static;
@@ -48,8 +77,8 @@ impl Accept for TcpListener {
     }
 }
 
-/// Connections through a Unix socket have no address of a network, and count under [that of their
-/// user](plimsoll::Address::ip_of_user). Users whom the operating system does not report count as one.
+/// Connections through a Unix socket have no network address, and count under [that of their
+/// user](plimsoll::Address::ip_of_user). Users that the operating system does not report count as one.
 #[cfg(unix)]
 impl Accept for tokio::net::UnixListener {
     type Io = tokio::net::UnixStream;

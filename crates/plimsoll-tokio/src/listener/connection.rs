@@ -9,6 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::throttled::Throttled;
 
 /// The permits of a connection. Dropping it returns them.
+///
+/// [`Connection::into_parts`] returns one, for servers that need the accepted connection itself, such as those that
+/// split it or hand it to another library. Hold it until the connection is closed.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts when this is dropped"]
 pub struct Admission {
@@ -41,12 +44,12 @@ impl<T> Connection<T> {
         Self { io, admission }
     }
 
-    /// The accepted connection.
+    /// A reference to the accepted connection, such as to read its addresses.
     pub fn get_ref(&self) -> &T {
         self.io.get_ref()
     }
 
-    /// The accepted connection. Bytes transferred through it directly are not counted.
+    /// A mutable reference to the accepted connection. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
         self.io.get_mut()
     }

@@ -9,7 +9,22 @@ use crate::throttled::{Budget, Throttled};
 use crate::with_permit::UnusedPermit;
 use plimsoll_kinds::RetryingAcquire;
 
-/// What happens to connections at the total limit.
+/// The treatment of connections at the total limit.
+///
+/// ```no_run
+/// use plimsoll::{Concurrency, Gate};
+/// use plimsoll_tokio::LimitedListener;
+/// use plimsoll_tokio::listener::WhenFull;
+/// use tokio::net::TcpListener;
+///
+/// # async fn serve() -> std::io::Result<()> {
+/// // Behind a load balancer: a client that is refused tries another server.
+/// let listener = LimitedListener::new(TcpListener::bind("0.0.0.0:80").await?)
+///     .total(Gate::new(Concurrency::new(1000)))
+///     .when_full(WhenFull::Refuse);
+/// # let _ = listener;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum WhenFull {

@@ -83,7 +83,7 @@ pub struct LimitedListener<A = TcpListener> {
 }
 
 impl<A: Accept> LimitedListener<A> {
-    /// A listener without limits yet.
+    /// Wraps `accept`, without limits yet.
     pub fn new(accept: A) -> Self {
         Self {
             accept,
@@ -95,14 +95,14 @@ impl<A: Accept> LimitedListener<A> {
 
     /// Limits the connections of all addresses together, their number at a time or per second.
     ///
-    /// Give the limiter a queue if the listener is to wait: without one the listener polls it.
+    /// The limiter needs a queue if the listener is to wait: without one the listener polls it.
     #[must_use]
     pub fn total(mut self, limiter: impl Into<Resource>) -> Self {
         self.limits.total = Some(limiter.into());
         self
     }
 
-    /// What happens to connections at the total limit. Default: [`Wait`](WhenFull::Wait).
+    /// Sets the treatment of connections at the total limit. Default: [`Wait`](WhenFull::Wait).
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.limits.when_full = when_full;
@@ -137,35 +137,36 @@ impl<A: Accept> LimitedListener<A> {
         self
     }
 
-    /// Limits the bytes that each connection reads, by a budget that is made for it.
+    /// Limits the bytes that each connection reads. `budget` is called for each connection.
     #[must_use]
     pub fn each_reads(mut self, budget: impl Fn() -> Budget + Send + Sync + 'static) -> Self {
         self.limits.bytes.each_reads = Some(Box::new(budget));
         self
     }
 
-    /// Limits the bytes that each connection writes, by a budget that is made for it.
+    /// Limits the bytes that each connection writes. `budget` is called for each connection.
     #[must_use]
     pub fn each_writes(mut self, budget: impl Fn() -> Budget + Send + Sync + 'static) -> Self {
         self.limits.bytes.each_writes = Some(Box::new(budget));
         self
     }
 
-    /// Limits the connections of each address.
+    /// Limits the connections of each address. A connection over the limit is closed at once.
     #[must_use]
     pub fn per_address(mut self, limits: impl PerKey<Address> + 'static) -> Self {
         self.limits.per_address = Some(Arc::new(limits));
         self
     }
 
-    /// Counts IPv6 addresses with the same first `bits` as one. Default: 64, which is what a subscriber usually has.
+    /// Sets the number of leading bits by which IPv6 addresses count as one. Default: 64, the usual prefix of a
+    /// subscriber.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.limits.ipv6_prefix = bits;
         self
     }
 
-    /// The clock for pauses after errors. Default: [`Clock::system`].
+    /// Sets the clock for pauses after errors. Default: [`Clock::system`].
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -182,7 +183,7 @@ impl<A: Accept> LimitedListener<A> {
     ///
     /// # Errors
     ///
-    /// If the operating system does not tell.
+    /// If the operating system does not report it.
     pub fn local_addr(&self) -> io::Result<A::Addr> {
         self.accept.local_addr()
     }
@@ -215,7 +216,7 @@ impl<A: Accept> LimitedListener<A> {
             };
             let Ok(address) = self.limits.ask_for(A::ip(&io, &peer)).await else {
                 self.counts.refuse_by_address();
-                // Kept for the next connection, if the listener waits.
+                // Reused for the next connection, if the listener waits.
                 waited = total.filter(|_| self.limits.when_full == WhenFull::Wait);
                 continue;
             };

@@ -46,7 +46,7 @@ impl Budget {
         Self::greedy(Quota::per_second(bytes))
     }
 
-    /// [`per_second`](Self::per_second), for numbers that come from outside.
+    /// [`per_second`](Self::per_second) for a number from outside the program.
     ///
     /// # Errors
     ///
@@ -62,8 +62,8 @@ impl Budget {
 
     /// A budget on any rate limiter, in bytes.
     ///
-    /// Give it a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. Where the queue is
-    /// full, connections retry; they are not refused, but shares are no longer fair.
+    /// It needs a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. Where the
+    /// queue is full, connections retry; they are not refused, but shares are no longer fair.
     ///
     /// Transferred bytes cannot be returned, so a limit whose permits are returned does not compile here:
     ///
@@ -83,7 +83,7 @@ impl Budget {
         budget.quantum(QUANTUM)
     }
 
-    /// How many bytes a connection gets when its turn comes, at least 1 and at most the burst. Default: 16 KiB.
+    /// Sets the number of bytes that a connection gets at each turn, at least 1 and at most the burst. Default: 16 KiB.
     ///
     /// Small quanta are fair over short times; large ones wake connections less often.
     #[must_use]

@@ -13,7 +13,7 @@ use tokio::task::coop::has_budget_remaining;
 use super::Budget;
 use plimsoll_kinds::RetryingAcquire;
 
-/// How long a credit is valid. After that it is refunded, so that no connection saves up credit.
+/// How long a credit is valid. After that it is refunded, so that no connection accumulates credit.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection that comes back this soon after a transfer has more to transfer.
@@ -54,8 +54,8 @@ impl Meters {
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
         let mut share = u64::MAX;
         for index in 0..self.0.len() {
-            // Later budgets give no more than earlier ones did. So all but the last give whole quanta, or later budgets
-            // could never give a whole one.
+            // Later budgets grant no more than earlier ones did. So all but the last grant whole quanta, or later
+            // budgets could never grant a whole one.
             let last = index + 1 == self.0.len();
             let least = if last { wanted } else { u64::MAX };
             match self.0[index].poll_credit(cx, wanted, least, share) {
@@ -122,8 +122,8 @@ struct Credit {
 }
 
 impl Meter {
-    /// Waits until there is a credit of at most `most`: for `least` if there is enough for everybody, otherwise for a
-    /// quantum; and for what is `wanted`, if there is reason to think that more would not be used.
+    /// Waits for a credit of at most `most`: of `least` if the budget suffices for all connections, otherwise of a
+    /// quantum; and of `wanted`, if more would probably not be used.
     fn poll_credit(
         &mut self,
         cx: &mut Context<'_>,

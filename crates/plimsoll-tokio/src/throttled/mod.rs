@@ -5,18 +5,18 @@
 //!
 //! # Fair shares
 //!
-//! While the budget suffices for all, a connection takes exactly what it transfers. Otherwise connections queue, first come
-//! first served, and each gets one *quantum* when its turn comes; with its quantum used up, it goes to the end of the queue.
-//! So connections that always have data get equal shares, whatever the sizes of their buffers, and connections that
-//! need less than their share get what they need.
+//! While the budget suffices for all, a connection takes exactly the bytes that it transfers. Otherwise connections
+//! queue, first in, first out, and each gets one *quantum* when its turn comes; with its quantum used up, it goes to
+//! the end of the queue. So connections that always have data get equal shares, whatever the sizes of their buffers,
+//! and connections that need less than their share get as much as they need.
 //!
 //! # Refunds
 //!
-//! A connection refunds what it cannot use: when there is nothing to read, when the peer accepts no more, on flush, at the
-//! end of the stream, after an error, and when it is dropped. After a pause it asks for what it has to transfer rather
-//! than for a quantum, until it comes back without a pause. A writer that stops in the middle of a quantum and does not
-//! flush holds the rest, at most one quantum, for up to a second. A read or write that is cancelled while it waits leaves its
-//! place in the queue to the next one of its connection.
+//! A connection refunds unused credit: when there is nothing to read, when the peer accepts no more, on flush, at the
+//! end of the stream, after an error, and when it is dropped. After a pause it asks for as much as it has to transfer
+//! rather than for a quantum, until it comes back without a pause. A writer that stops in the middle of a quantum and
+//! does not flush holds the rest, at most one quantum, for up to a second. A read or write that is cancelled while it
+//! waits leaves its place in the queue to the next one of its connection.
 //!
 //! A quantum is never larger than the burst of its budget, so every buffer size works with every budget.
 
@@ -34,11 +34,11 @@ use self::meter::Meters;
 
 pub use budget::Budget;
 
-/// How many slices of a vectored write are looked at when not all of it may be written.
+/// The number of slices of a vectored write that are used when not all of it may be written.
 const SLICES: usize = 16;
 
 pin_project! {
-    /// A connection whose bytes are limited.
+    /// A connection with limited bytes per second.
     ///
     /// ```
     /// use plimsoll_tokio::{Budget, Throttled};
@@ -90,12 +90,12 @@ impl<T> Throttled<T> {
         self
     }
 
-    /// The connection itself.
+    /// A reference to the connection.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// The connection itself. Bytes transferred through it directly are not counted.
+    /// A mutable reference to the connection. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
@@ -190,7 +190,7 @@ impl<T: AsyncWrite> AsyncWrite for Throttled<T> {
     }
 }
 
-/// How many bytes were written.
+/// The number of bytes written.
 fn written(polled: &Poll<io::Result<usize>>) -> usize {
     match polled {
         Poll::Ready(Ok(count)) => *count,
@@ -198,7 +198,7 @@ fn written(polled: &Poll<io::Result<usize>>) -> usize {
     }
 }
 
-/// The first `most` bytes of `bufs`, in `part`; returns how many slices that takes.
+/// The first `most` bytes of `bufs`, in `part`; returns the number of slices.
 fn cut<'a>(bufs: &'a [IoSlice<'_>], mut most: usize, part: &mut [IoSlice<'a>; SLICES]) -> usize {
     let mut count = 0;
     for (buf, slot) in bufs.iter().filter(|buf| !buf.is_empty()).zip(part) {

@@ -6,15 +6,15 @@ use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 use crate::moment::saturating_nanos;
 
-/// Additive increase, multiplicative decrease: one more for each success, a cut for each failure.
+/// Additive increase, multiplicative decrease: raises the limit by one for each success, cuts it for each failure.
 ///
 /// # How it works
 ///
-/// As TCP finds the width of a path: one more for every success while the limit is in use, and a cut by a
-/// fraction when something goes wrong. Wrong is what failed for overload, or took longer than a timeout.
+/// As TCP probes the width of a path: every success while the limit is in use adds one, and a failure cuts the limit by
+/// a fraction. A failure is work that reported overload or took longer than a timeout.
 ///
-/// It knows no latency but that timeout. Where that fits the service it is hard to beat; where the service
-/// becomes slower for reasons of its own it cuts to the minimum and stays there.
+/// The timeout is the only latency that it knows. Where the timeout fits the service the algorithm is hard to beat;
+/// where the service slows down for reasons of its own, the algorithm cuts to the minimum and stays there.
 ///
 /// # The formula
 ///
@@ -56,8 +56,8 @@ pub struct AimdSettings {
 }
 
 impl Aimd {
-    /// Settings, at first the published defaults: from 20 to 200, at first 20; a backoff of 0.9; a timeout of 5
-    /// seconds.
+    /// Returns a builder with the published defaults: a limit from 20 to 200 that starts at 20, a backoff of 0.9, a
+    /// timeout of 5 seconds.
     pub const fn builder() -> Builder<Self> {
         let own = AimdSettings {
             backoff: 0.9,
@@ -67,7 +67,7 @@ impl Aimd {
     }
 }
 
-/// The published defaults.
+/// With the published defaults.
 impl Default for Aimd {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -75,7 +75,7 @@ impl Default for Aimd {
 }
 
 impl Builder<Aimd> {
-    /// The factor of the limit at a failure, 0.9 unless set. At least 0.5 and below 1.
+    /// Sets the factor by which a failure multiplies the limit. At least 0.5 and below 1. Default: 0.9.
     ///
     /// ```
     /// use plimsoll::Moment;
@@ -92,7 +92,7 @@ impl Builder<Aimd> {
         self
     }
 
-    /// Work that takes longer than this counts as a failure, 5 seconds unless set. More than 0.
+    /// Sets the latency above which work counts as a failure. More than 0. Default: 5 seconds.
     ///
     /// ```
     /// use plimsoll::Moment;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Insight, Limit, Load, Sample};
 
-/// An algorithm that is chosen while the program runs.
+/// An algorithm that is chosen at run time.
 impl<L: Limit + ?Sized> Limit for Box<L> {
     fn limit(&self) -> u64 {
         (**self).limit()

@@ -3,10 +3,10 @@ use std::fmt;
 use super::range::Range;
 use crate::InvalidLimit;
 
-/// Settings of an algorithm: the bounds that all algorithms have, and those of the algorithm `A`.
+/// The settings of an algorithm: the bounds that all algorithms have, and the settings of the algorithm `A`.
 ///
-/// Every algorithm starts from its published defaults, which its own `builder()` lists. Nothing is checked before
-/// [`build`](Self::build), which names the first setting that does not fit.
+/// Each algorithm starts from its published defaults, which its own `builder()` lists. [`build`](Self::build) checks
+/// all settings and names the first that is invalid.
 ///
 /// ```
 /// use plimsoll::adaptive::{Aimd, Limit};
@@ -26,13 +26,13 @@ pub struct Builder<A: Tunable> {
 
 /// An algorithm with settings.
 pub trait Tunable: Sized {
-    /// The settings beside the bounds.
+    /// The settings other than the bounds.
     type Own: Clone + fmt::Debug;
 
-    /// Whether the settings fit.
+    /// Checks the settings.
     fn check(range: Range, own: &Self::Own) -> Result<(), InvalidLimit>;
 
-    /// The algorithm with settings that fit.
+    /// Builds the algorithm from checked settings.
     fn assemble(range: Range, own: Self::Own) -> Self;
 }
 
@@ -42,19 +42,19 @@ impl<A: Tunable> Builder<A> {
         Self { range, own }
     }
 
-    /// The least that the limit may be. At least 1.
+    /// Sets the minimum of the limit. At least 1.
     pub const fn min(mut self, min: u64) -> Self {
         self.range.min = min;
         self
     }
 
-    /// The limit to begin with. From the minimum to the maximum.
+    /// Sets the initial limit, from the minimum to the maximum.
     pub const fn initial(mut self, initial: u64) -> Self {
         self.range.initial = initial;
         self
     }
 
-    /// The most that the limit may be. At least the minimum.
+    /// Sets the maximum of the limit. At least the minimum.
     pub const fn max(mut self, max: u64) -> Self {
         self.range.max = max;
         self
@@ -64,7 +64,7 @@ impl<A: Tunable> Builder<A> {
     ///
     /// # Errors
     ///
-    /// If a setting is outside of what its method allows.
+    /// If a setting is outside the range that its method documents.
     pub fn build(self) -> Result<A, InvalidLimit> {
         A::check(self.range, &self.own)?;
         Ok(self.unchecked())
@@ -75,7 +75,7 @@ impl<A: Tunable> Builder<A> {
     }
 }
 
-// Derived, they would ask the same of the algorithm.
+// Derived impls would require the same traits of the algorithm.
 
 impl<A: Tunable> Clone for Builder<A> {
     fn clone(&self) -> Self {

@@ -5,26 +5,26 @@ use super::range::{Range, at_least_one, check_smoothing};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
-/// Compares latency with its own long-term average.
+/// Compares the latency with its long-term average.
 ///
 /// # How it works
 ///
-/// The ratio of a long-term average of latency to the latency now says by how much the server is slower than
-/// it used to be. Multiply the limit by that, at most by 1 and at least by a half, and add a constant: while
-/// nothing gets slower the limit grows by the constant, and where the queue that this builds balances the
-/// constant it stays. A tolerance forgives so much slowness.
+/// The ratio of a long-term average of the latency to the current latency says by how much the server has slowed down.
+/// Each step multiplies the limit by that ratio, at most 1 and at least ½, and adds a constant: while the latency stays
+/// the same the limit grows by the constant, and it settles where the queue that this builds balances the constant. The
+/// tolerance is the slowdown that does not cut the limit.
 ///
-/// The average follows whatever lasts, overload too, so under a lasting overload the limit drifts upwards.
-/// Failures are not looked at. Both are how it was published.
+/// The average follows lasting overload too, so under it the limit drifts upwards. Failures are ignored. Both are as
+/// published.
 ///
 /// # The formula
 ///
-/// With the long-term average a, the latency r now and the tolerance t: gradient = min(1, max(½, t · a / r)), and
+/// With the long-term average a, the current latency r and the tolerance t: gradient = min(1, max(½, t · a / r)), and
 /// limit ← (1 − s) · limit + s · (limit · gradient + queue size), with the smoothing s.
 ///
 /// # When to choose it
 ///
-/// When latencies vary by nature, and overloads are short. What it remembers is the average: a few numbers.
+/// When latencies vary by nature, and overloads are short. Its state is the average: a few numbers.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -61,8 +61,8 @@ pub struct Gradient2Settings {
 }
 
 impl Gradient2 {
-    /// Settings, at first the published defaults: from 20 to 200, at first 20; a smoothing of 0.2; an average over 600
-    /// samples after 10 to warm up; a tolerance of 1.5; a queue of 4.
+    /// Returns a builder with the published defaults: a limit from 20 to 200 that starts at 20, a smoothing of 0.2, an
+    /// average over 600 samples after 10 to warm up, a tolerance of 1.5, a queue of 4.
     pub const fn builder() -> Builder<Self> {
         let own = Gradient2Settings {
             smoothing: 0.2,
@@ -75,7 +75,7 @@ impl Gradient2 {
     }
 }
 
-/// The published defaults.
+/// With the published defaults.
 impl Default for Gradient2 {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -83,37 +83,37 @@ impl Default for Gradient2 {
 }
 
 impl Builder<Gradient2> {
-    /// How much of each step is taken, 0.2 unless set. Above 0 and at most 1.
+    /// Sets the share of each step that is applied. Above 0 and at most 1. Default: 0.2.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
         self.own.smoothing = smoothing;
         self
     }
 
-    /// The number of samples, about, over which latency is averaged, 600 unless set. At least 1.
+    /// Sets the approximate number of samples in the long-term average. At least 1. Default: 600.
     pub const fn long_window(mut self, samples: u32) -> Self {
         self.own.long_window = samples;
         self
     }
 
-    /// The number of samples whose plain mean starts the average, 10 unless set.
+    /// Sets the number of samples that are averaged with equal weight at the start. Default: 10.
     pub const fn warmup(mut self, samples: u32) -> Self {
         self.own.warmup = samples;
         self
     }
 
-    /// A latency up to so many times the average is as good as the average, 1.5 unless set. At least 1.
+    /// Sets the latency, as a multiple of the average, up to which the limit is not cut. At least 1. Default: 1.5.
     pub const fn tolerance(mut self, tolerance: f64) -> Self {
         self.own.tolerance = tolerance;
         self
     }
 
-    /// By how much the limit grows while nothing gets slower, 4 unless set. With 0 it never grows.
+    /// Sets the amount by which the limit grows while the latency stays the same. With 0 it never grows. Default: 4.
     ///
     /// ```
     /// use plimsoll::Moment;
     /// use plimsoll::adaptive::{Gradient2, Limit, Sample};
     ///
-    /// // All of each step, and ten more each time that latency is as usual.
+    /// // All of each step, and ten more each time that the latency is as usual.
     /// let mut limit = Gradient2::builder().smoothing(1.0).queue_size(10).build()?;
     /// limit.sample(&Sample::new(Moment::ORIGIN, Moment::from_nanos(10_000_000), 20));
     /// assert_eq!(limit.limit(), 30);
@@ -168,14 +168,14 @@ impl Limit for Gradient2 {
     fn sample(&mut self, sample: &Sample) {
         let latency = sample.end.nanos_since(sample.start);
         if latency == 0 {
-            // A clock that stood still or stepped back says nothing about the server.
+            // A latency of 0 is a clock that stood still or stepped back, not a measurement of the server.
             return;
         }
         self.signal = latency;
         let short = latency as f64;
         let long = self.long.add(short);
         if long / short > 2.0 {
-            // Latency is back to normal after a long load: help the average down.
+            // Latency is back to normal after a long load: lower the average faster.
             self.long.value *= 0.95;
         }
         if (sample.in_flight as f64) < self.estimate / 2.0 {

@@ -1,10 +1,10 @@
-//! How latencies are distributed, in fixed memory.
+//! A histogram of latencies in fixed memory.
 
-/// Buckets in each octave: a bucket is at most 1/32 wide, and [`quantile`](Histogram::quantile) looks into it.
+/// Buckets in each octave: a bucket is at most 1/32 wide, and [`quantile`](Histogram::quantile) interpolates in it.
 const STEPS: usize = 32;
 /// Latencies are counted in units of 2^5 ns. Below `STEPS` units (a microsecond) buckets are one unit wide.
 const UNIT_BITS: u32 = 5;
-/// The last octave ends at 2^42 ns, more than an hour. What takes longer is counted there.
+/// The last octave ends at 2^42 ns, more than an hour. Longer latencies are counted there.
 const OCTAVES: usize = 32;
 const BUCKETS: usize = STEPS * (OCTAVES + 1);
 
@@ -15,7 +15,7 @@ const BUCKETS: usize = STEPS * (OCTAVES + 1);
 pub(super) struct Histogram {
     counts: [u32; BUCKETS],
     total: u32,
-    /// The range of buckets that may hold anything, so that nobody walks over the rest.
+    /// The range of buckets that may be non-empty, so that the other buckets are skipped.
     first: usize,
     last: usize,
 }
@@ -38,7 +38,7 @@ impl Histogram {
         self.last = self.last.max(bucket);
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub(super) const fn len(&self) -> u32 {
         self.total
     }
@@ -52,10 +52,10 @@ impl Histogram {
         self.last = 0;
     }
 
-    /// The latency in nanoseconds that the given share stays below, 0 if there are none.
+    /// The latency in nanoseconds below which this share lies, 0 if there are none.
     ///
-    /// Latencies are taken as evenly spread over their bucket. Without that a signal near the edge of a bucket
-    /// would jump by the width of it.
+    /// Latencies are taken as evenly spread over their bucket. Otherwise a signal near the edge of a bucket would jump
+    /// by its width.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         if self.total == 0 {
             return 0.0;
@@ -93,7 +93,7 @@ fn index(number: u64) -> usize {
     usize::try_from(number).map_or(BUCKETS - 1, |number| number.min(BUCKETS - 1))
 }
 
-/// Where a bucket begins, in nanoseconds.
+/// The lower edge of a bucket, in nanoseconds.
 fn edge(bucket: usize) -> f64 {
     let unit = f64::from(1_u32 << UNIT_BITS);
     if bucket < STEPS {

@@ -1,4 +1,4 @@
-//! Where samples wait for the thread that runs the algorithm.
+//! Samples that wait for the thread that runs the algorithm.
 
 use super::Sample;
 use crate::Moment;
@@ -6,17 +6,17 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// A bounded queue with many producers and one consumer at a time.
 ///
-/// A sample is four words, so a place is made of plain atomics. Neither side ever waits for the other: a
-/// place that is claimed and not yet filled ends the taking, and the thread that fills it looks after it.
+/// A sample is four words, so a place is made of plain atomics. Neither side ever waits for the other: a place that is
+/// claimed and not yet filled ends the taking, and the thread that fills it takes the samples then.
 pub(super) struct Inbox {
     places: Box<[Place; PLACES]>,
-    /// How many places were claimed so far.
+    /// The number of places claimed so far.
     claimed: AtomicU64,
-    /// How many samples were taken so far.
+    /// The number of samples taken so far.
     taken: AtomicU64,
 }
 
-/// So many samples fit the inbox; more are lost.
+/// The capacity of the inbox; further samples are lost.
 #[cfg(not(loom))]
 pub(super) const PLACES: usize = 64;
 #[cfg(loom)]
@@ -24,7 +24,7 @@ pub(super) const PLACES: usize = 2;
 
 #[derive(Default)]
 struct Place {
-    /// One more than the number of the claim whose sample is here.
+    /// One more than the number of the claim that this sample belongs to.
     filled: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
@@ -54,11 +54,11 @@ impl Inbox {
         &self.places[index]
     }
 
-    /// Whether there was room for `sample`.
+    /// Stores `sample`. Returns false if there is no room.
     pub(super) fn put(&self, sample: &Sample) -> bool {
         let mut claim = self.claimed.load(Ordering::Relaxed);
         loop {
-            // Acquired, so that what the place held has been read. May be ahead of an old claim.
+            // Acquired, so that the sample that the place held has been read. May be ahead of an old claim.
             let taken = self.taken.load(Ordering::Acquire);
             if claim.saturating_sub(taken) >= PLACES as u64 {
                 return false;
@@ -89,7 +89,7 @@ impl Inbox {
         true
     }
 
-    /// Whether nothing is there to be taken.
+    /// Whether no sample can be taken.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         let taken = self.taken.load(Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Inbox {
             || self.place(taken).filled.load(Ordering::Acquire) != taken + 1
     }
 
-    /// The sample that has been here longest. To be called by one at a time, under a lock.
+    /// Takes the oldest sample. Call it from one thread at a time, under a lock.
     pub(super) fn take(&self) -> Option<Sample> {
         let taken = self.taken.load(Ordering::Relaxed);
         let place = self.place(taken);

@@ -6,25 +6,25 @@ use super::range::{Range, ceil, floor, root_rounded_up};
 use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
-/// Compares the average latency with its own least, and grows by what waits.
+/// Compares the average latency with its own minimum, and grows by the number of demands that wait.
 ///
 /// # How it works
 ///
-/// The average latency since the start is compared with the least that this average has ever been. Their
-/// ratio, times a tolerance, at most 1 and at least a half, is the gradient. Every half second, if at least half of the
-/// limit is in use, the limit becomes limit·gradient + the number that waits: who waits is reason
-/// enough to grow, and nothing else is. A cut takes a fifth of the step, and is made only while the average still
-/// rises.
+/// The average latency since the start is compared with the minimum that this average has ever had. Their ratio, times
+/// a tolerance, at most 1 and at least ½, is the gradient. Every half second, if at least half of the limit is in use,
+/// the limit becomes limit·gradient + the number of waiting demands: the limit grows only while demands wait. A cut
+/// applies a fifth of the step, and only while the average still rises.
 ///
-/// The average never forgets, which makes it slow after hours of traffic. Only while almost nothing goes on is it led
-/// back: by a tenth at each tick, until it is within the tolerance and everything is forgotten.
+/// The average is over all samples since the start, which makes it slow after hours of traffic. Only while there is
+/// almost no traffic it is lowered by a tenth at each tick, until it is within the tolerance; then all measurements are
+/// discarded.
 ///
-/// The queue follows the limit, as its square root.
+/// The bound of the queue is the square root of the limit, and at least its minimum.
 ///
 /// # When to choose it
 ///
-/// To behave as limiters that were tuned with this algorithm do. [`Verdict`](super::Verdict) follows changes faster, and
-/// needs no tolerance.
+/// To behave as limiters that were tuned with this algorithm do. [`Verdict`](super::Verdict) follows changes faster,
+/// and needs no tolerance.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -45,7 +45,7 @@ pub struct LatencyGradient {
     limit: u64,
     queue: u64,
     measures: Measures,
-    /// The average at the tick before.
+    /// The average at the previous tick.
     before: u64,
     decision: &'static str,
 }
@@ -58,13 +58,13 @@ pub struct LatencyGradientSettings {
     initial_queue: u64,
 }
 
-/// How often the limit is looked at.
+/// The time between two ticks.
 const TICK: Duration = Duration::from_millis(500);
 
 impl LatencyGradient {
-    /// Settings, at first the published defaults: from 5 to 500, at first 5; a tolerance of 1.5; a queue of at least
-    /// 20, at first 20, that grows as the root of the limit, unless the gate has
-    /// [a function](crate::GateBuilder::queue_size) for it. The maximum must be above the minimum.
+    /// Returns a builder with the published defaults: a limit from 5 to 500 that starts at 5, a tolerance of 1.5, and a
+    /// queue that starts at its minimum of 20 and grows as the root of the limit, unless the gate has [a
+    /// function](crate::GateBuilder::queue_size) for it. The maximum must be above the minimum.
     pub const fn builder() -> Builder<Self> {
         let own = LatencyGradientSettings {
             tolerance: 1.5,
@@ -74,13 +74,13 @@ impl LatencyGradient {
         Builder::new((5, 5, 500), own)
     }
 
-    /// The average latency in milliseconds, rounded up; 0 if there is none.
+    /// The average latency in milliseconds, rounded up; 0 before the first sample.
     #[must_use]
     pub const fn average_ms(&self) -> u64 {
         self.measures.average
     }
 
-    /// The least that the average has been, in milliseconds.
+    /// The minimum that the average has had, in milliseconds.
     #[must_use]
     pub const fn least_average_ms(&self) -> Option<u64> {
         match self.measures.least {
@@ -89,7 +89,7 @@ impl LatencyGradient {
         }
     }
 
-    /// How many samples the average is of.
+    /// The number of samples in the average.
     #[must_use]
     pub const fn samples(&self) -> u64 {
         self.measures.samples
@@ -120,7 +120,7 @@ impl LatencyGradient {
     }
 }
 
-/// The published defaults.
+/// With the published defaults.
 impl Default for LatencyGradient {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -128,19 +128,19 @@ impl Default for LatencyGradient {
 }
 
 impl Builder<LatencyGradient> {
-    /// An average up to so many times the least is as good as the least, 1.5 unless set. Above 1.
+    /// Sets the average latency, as a multiple of its minimum, up to which the limit is not cut. Above 1. Default: 1.5.
     pub const fn tolerance(mut self, tolerance: f64) -> Self {
         self.own.tolerance = tolerance;
         self
     }
 
-    /// The least bound of the queue, 20 unless set. At least 1.
+    /// Sets the minimum bound of the queue. At least 1. Default: 20.
     pub const fn min_queue(mut self, queue: u64) -> Self {
         self.own.min_queue = queue;
         self
     }
 
-    /// The bound of the queue to begin with, 20 unless set. At least the minimum.
+    /// Sets the initial bound of the queue. At least the minimum. Default: 20.
     pub const fn initial_queue(mut self, queue: u64) -> Self {
         self.own.initial_queue = queue;
         self
@@ -212,7 +212,7 @@ impl Limit for LatencyGradient {
     }
 }
 
-/// Latencies since the start, or since everything was forgotten. All in milliseconds.
+/// Latencies since the start, or since they were discarded. All in milliseconds.
 #[derive(Clone, Debug)]
 struct Measures {
     samples: u64,
@@ -233,19 +233,19 @@ impl Default for Measures {
 }
 
 impl Measures {
-    /// No average was ever so large; also the longest latency there is.
+    /// The average without samples; also the greatest latency that is recorded.
     const NONE: u64 = i32::MAX as u64;
 
     #[inline]
     fn add(&mut self, millis: f64) {
         self.samples += 1;
         self.total += millis.min(Self::NONE as f64);
-        // What takes no time takes a millisecond: with a least average of 0 nothing would ever be good again.
+        // A latency of 0 counts as a millisecond: with a minimum of 0 no later average would be within the tolerance.
         self.average = ceil(self.total / self.samples as f64).max(1);
         self.least = self.least.min(self.average);
     }
 
-    /// Leads the average back a tenth, and forgets everything when it is good again.
+    /// Lowers the average by a tenth, and discards everything once it is within the tolerance.
     fn recover(&mut self, tolerance: f64) {
         if self.is_good(tolerance) {
             return;

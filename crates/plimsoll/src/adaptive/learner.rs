@@ -1,9 +1,9 @@
-//! Which thread runs the algorithm, and what becomes of the samples of the other threads.
+//! The thread that runs the algorithm, and the samples of the other threads.
 //!
 //! A thread that finishes work never waits for the algorithm. If the algorithm is free the thread runs it; otherwise it
-//! leaves the sample in the inbox and goes on. A thread that has run the algorithm takes what is in the inbox, and looks
-//! once more when the algorithm is free again. So does a thread that has left a sample. What slips through between the
-//! two at worst waits for the next work to end.
+//! leaves the sample in the inbox and goes on. A thread that has run the algorithm takes the samples in the inbox, and
+//! checks once more when the algorithm is free again. So does a thread that has left a sample. A sample that both of
+//! them miss waits for the end of the next work.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,21 +17,21 @@ use super::{Insight, Limit, Load, Sample};
 use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// So often a thread that has run the algorithm does so again for others, before it goes on with its own work.
+/// How many times a thread that has run the algorithm runs it again for samples of other threads before it returns.
 const FAVOURS: u32 = 4;
 
-/// So many ticks that were missed are made up for.
+/// The maximum number of missed ticks that are made up for.
 const MISSED: u64 = 8;
 
-/// How much may wait.
+/// Computes the bound of the queue.
 type QueueSize = Arc<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
 
-/// Something on cache lines of its own.
+/// A value on its own cache lines.
 #[repr(align(64))]
 struct Apart<T>(T);
 
 pub(super) struct Learner<L> {
-    /// Written with every sample, so apart from what others only read.
+    /// Written with every sample, so apart from the fields that other threads only read.
     algorithm: Apart<Mutex<L>>,
     /// The limit that was decided last: written by the thread that runs the algorithm.
     limit: AtomicU64,
@@ -45,15 +45,15 @@ pub(super) struct Learner<L> {
     queue_size: Option<QueueSize>,
     /// The load that `queue_size` saw last. Written by the thread that runs the algorithm.
     seen: Mutex<QueueContext>,
-    /// The least that may wait, whatever the limit.
+    /// The minimum bound of the queue.
     min_queue: u64,
-    /// The bound that the queue began with, below which its default never falls.
+    /// The initial bound of the queue, and the minimum of its default.
     first_queue: OnceLock<u64>,
-    /// The least and the greatest limit that is believed.
+    /// The minimum and maximum to which the algorithm's limit is clamped.
     bounds: (u64, u64),
 }
 
-/// What an algorithm decided.
+/// The decision of an algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Decision {
     pub(super) limit: u64,
@@ -77,7 +77,7 @@ impl<L: Limit> Learner<L> {
         }
     }
 
-    /// One with the same algorithm in its present state, and the same settings, that learns for itself.
+    /// A learner with a copy of the algorithm in its current state and the same settings.
     pub(super) fn another(&self) -> Self
     where
         L: Clone,
@@ -90,7 +90,7 @@ impl<L: Limit> Learner<L> {
         another
     }
 
-    /// Believes the algorithm only what lies within these bounds.
+    /// Clamps the limit of the algorithm to these bounds.
     pub(super) fn set_bounds(&mut self, least: u64, most: u64) {
         self.bounds = (least, most);
         let Decision { limit, queue } = self.decision();
@@ -98,18 +98,18 @@ impl<L: Limit> Learner<L> {
         self.publish(Decision { limit, queue });
     }
 
-    /// Has the bound of the queue follow `size`, whatever the algorithm says of it.
+    /// Computes the bound of the queue by `size` instead of the algorithm.
     pub(super) fn set_queue_size(&mut self, size: QueueSize) {
         self.queue_size = Some(size);
     }
 
-    /// Lets at least so much wait.
+    /// Sets the minimum bound of the queue.
     pub(super) fn set_min_queue(&mut self, bound: u64) {
         self.min_queue = bound;
         self.first_queue = OnceLock::from(bound);
     }
 
-    /// Starts with this bound, unless the algorithm has its own that counts.
+    /// Starts with this bound, unless the algorithm computes its own.
     pub(super) fn start_queue(&self, bound: u64) -> u64 {
         self.first_queue.get_or_init(|| bound);
         let own = match self.queue_size {
@@ -155,7 +155,7 @@ impl<L: Limit> Learner<L> {
     fn hold(&self) -> Option<MutexGuard<'_, L>> {
         match self.algorithm.0.try_lock() {
             Ok(held) => Some(held),
-            // Nothing unwinds through here but what the algorithm's own `insight` and the like may throw.
+            // Only the algorithm's own code, such as `insight`, can unwind through here.
             Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -210,7 +210,7 @@ impl<L: Limit> Learner<L> {
         decided
     }
 
-    /// A panic ends here: the work that has ended is not to blame for it. The limit stays what it was.
+    /// Catches a panic of the algorithm: the finished work did not cause it. The limit stays as it was.
     #[inline]
     fn run_once(&self, algorithm: &mut L, load: Option<Load>, sample: Option<&Sample>) -> bool {
         let run = AssertUnwindSafe(|| self.feed(algorithm, load, sample));
@@ -238,7 +238,7 @@ impl<L: Limit> Learner<L> {
 
     #[cold]
     fn empty_inbox(&self, algorithm: &mut L) {
-        // As many as can be there: no longer, however fast others put.
+        // At most as many as fit, however fast other threads add samples.
         for _ in 0..PLACES {
             let Some(sample) = self.inbox.0.take() else {
                 break;
@@ -251,7 +251,7 @@ impl<L: Limit> Learner<L> {
     #[cold]
     fn make_up(&self, algorithm: &mut L, load: Load) {
         let mut due = self.tick_at();
-        // Said before anything is run that may panic.
+        // Set before any code is run that may panic.
         self.set_tick(after(load.now, algorithm.tick_every()));
         let Some(every) = algorithm.tick_every().map(nanos) else {
             return;
@@ -305,21 +305,21 @@ impl<L: Limit> Learner<L> {
         least.max(root_rounded_up(limit))
     }
 
-    /// What the algorithm makes of everything so far, and whether there is a new decision. Waits for whoever
-    /// runs it.
+    /// The algorithm's measurements so far, and whether there is a new decision. Waits for the thread that runs the
+    /// algorithm.
     pub(super) fn look(&self) -> (Insight, bool) {
         let mut held = lock(&self.algorithm.0);
         let decided = !self.inbox.0.is_empty() && self.run_once(&mut held, None, None);
         (held.insight(), decided)
     }
 
-    /// How many samples the algorithm never saw, or panicked at.
+    /// The number of samples that the algorithm never saw, or panicked at.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// At least 1, so that time goes on.
+/// At least 1, so that ticks advance.
 fn nanos(every: Duration) -> u64 {
     crate::moment::saturating_nanos(every).max(1)
 }

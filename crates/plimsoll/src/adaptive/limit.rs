@@ -8,49 +8,63 @@ use crate::learning::{Insight, Load, Sample};
 /// A limit is a plain state machine: it owns no clock, takes no lock and starts no thread. Its
 /// owner passes it one [`Sample`] for each piece of work that ended, in order, and reads the limit.
 ///
-/// Samples come from the world: a latency may be 0 or hours, moments may step back, and there may be one
-/// sample a day. The number must stay within the bounds of the algorithm all the same.
+/// Samples are measurements: a latency may be 0 or hours, moments may step back, and there may be one sample a day. The
+/// limit must stay within the bounds of the algorithm in all these cases.
 pub trait Limit: Send + fmt::Debug + 'static {
-    /// The limit now, at least 1.
+    /// The current limit, at least 1.
     fn limit(&self) -> u64;
 
-    /// Learns from one piece of work.
+    /// Learns from the sample of one permit.
     fn sample(&mut self, sample: &Sample);
 
-    /// How often [`tick`](Self::tick) wants to be called while there is traffic, if at all.
+    /// The interval at which [`tick`](Self::tick) is called while there is traffic. `None`, the default: never.
     fn tick_every(&self) -> Option<Duration> {
         None
     }
 
-    /// Learns from the passing of time.
+    /// Learns from the passing of time. The default does nothing.
     fn tick(&mut self, load: Load) {
         let _ = load;
     }
 
-    /// The bound of the queue, for an algorithm that computes one. A
-    /// [function of the user's](crate::GateBuilder::queue_size) counts in its place.
+    /// The bound of the queue, for an algorithm that computes one. A function set by
+    /// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) takes precedence.
     fn queue_bound(&self) -> Option<u64> {
         None
     }
 
-    /// What the algorithm measured and decided, for people and dashboards.
+    /// The measurements and the latest decision of the algorithm, for operators and dashboards.
     fn insight(&self) -> Insight {
         Insight::default()
     }
 }
 
-/// What goes on in an adaptive limiter when the bound of its queue is computed. See
+/// The inputs from which an adaptive limiter computes its queue bound. See
 /// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size).
+///
+/// ```
+/// use plimsoll::adaptive::{Adaptive, QueueContext, Verdict};
+/// use plimsoll::{Gate, Queue};
+///
+/// /// As many waiters as permits, and none while the latency is above a second.
+/// fn bound(now: &QueueContext) -> u64 {
+///     let slow = now.latency.is_some_and(|latency| latency.as_secs() >= 1);
+///     if slow { 0 } else { now.limit }
+/// }
+///
+/// let gate = Gate::builder(Adaptive::new(Verdict::new())).queue(Queue::fifo(20)).queue_size(bound).build();
+/// # assert!(gate.try_acquire(1).is_ok());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct QueueContext {
     /// The limit that was just computed.
     pub limit: u64,
-    /// How much was in flight when the last work ended, itself included.
+    /// The number of permits in flight when the last work ended, its own included.
     pub in_flight: u64,
-    /// How much waited then.
+    /// The sum of the costs that waited then.
     pub queued: u64,
-    /// How long the last work took that was measured, if any was.
+    /// The latency of the last timed work.
     pub latency: Option<Duration>,
 }
 

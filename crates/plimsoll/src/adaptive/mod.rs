@@ -1,18 +1,19 @@
 //! Adaptive concurrency limits.
 //!
-//! A [`Limit`] is an algorithm that measures work and computes how much of it may run at once. [`Adaptive`] is the
-//! rule that puts it into a [`Gate`](crate::Gate): a concurrency limit that changes, with a queue and priorities.
+//! A [`Limit`] is an algorithm that computes a concurrency limit from measurements of the work. [`Adaptive`] is the
+//! rule that runs it in a [`Gate`](crate::Gate): a concurrency limit that changes, with a queue and priorities.
 //!
-//! [`Verdict`] is our own, and the one to begin with: it needs no tuning.
+//! [`Verdict`] is the algorithm of this crate, and the recommended one: it needs no tuning.
 //!
-//! The others are published algorithms, and behave as published to the last bit, weak sides included, except where
-//! the original breaks: latencies of 0, clocks that step, and numbers without end leave every limit within its bounds.
+//! The others are published algorithms, and behave as published to the last bit, weaknesses included, except where the
+//! original breaks: latencies of 0, clocks that step back, and extreme numbers leave every limit within its bounds.
 //!
-//! - [`Aimd`]: one more for each success, a cut for each failure or timeout.
-//! - [`Vegas`]: estimates the queue from the least latency seen.
-//! - [`Gradient2`]: compares latency with its long-term average.
-//! - [`LatencyGradient`]: compares the average latency with its own least, and grows by what waits.
-//! - [`Windowed`]: shows another algorithm one sample for each window of time.
+//! - [`Aimd`]: raises the limit by one for each success, cuts it for each failure or timeout.
+//! - [`Vegas`]: estimates the queue from the minimum latency.
+//! - [`Gradient2`]: compares the latency with its long-term average.
+//! - [`LatencyGradient`]: compares the average latency with its own minimum, and grows by the number of waiting
+//!   demands.
+//! - [`Windowed`]: aggregates samples into windows for another algorithm.
 
 mod aimd;
 mod boxed;

@@ -1,23 +1,23 @@
-//! How much of the work is timed.
+//! The choice of work that is timed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Moment;
 
-/// So much of what begins within one tick of the kernel is timed: at ticks of 4 ms all of it up to some ten thousand a
-/// second, and enough of it beyond.
+/// The number of permits timed in each tick of the kernel: at ticks of 4 ms all of them up to about ten thousand a
+/// second, and a large enough sample beyond.
 const EACH_TICK: u64 = 64;
 
 /// Chooses the work that is timed.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The present tick, and how much was timed in it.
+    /// The current tick, and how much was timed in it.
     tick: AtomicU64,
     in_tick: AtomicU64,
-    /// How much was timed in all. As long as that is everything, nobody needs to know how much it is.
+    /// The number of permits timed in all. Not needed as long as everything is timed.
     timed: AtomicU64,
     skips: AtomicU64,
-    /// How much work was not timed when the last sample came.
+    /// The number of permits that were not timed when the last sample came.
     untimed: AtomicU64,
 }
 
@@ -43,14 +43,14 @@ impl Pace {
         true
     }
 
-    /// How much was timed, if not all of it was.
+    /// The number of timed permits, if not all were timed.
     #[inline]
     pub(super) fn timed(&self) -> Option<u64> {
         let skips = self.skips.load(Ordering::Relaxed) != 0;
         skips.then(|| self.timed.load(Ordering::Relaxed))
     }
 
-    /// For how much work a sample stands, if so much was never timed.
+    /// The number of permits that a sample stands for, if this many were not timed.
     #[inline]
     pub(super) fn weight(&self, untimed: u64) -> u32 {
         let before = self.untimed.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
 use crate::InvalidLimit;
 
-/// Between what bounds a limit moves, and where it begins.
+/// The bounds and the initial value of a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub(super) min: u64,
@@ -9,7 +9,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// Every bound at least 1, the maximum not below the minimum, the beginning between them.
+    /// Checks that every bound is at least 1, the maximum is not below the minimum, and the initial limit is between
+    /// them.
     pub(super) fn check(self) -> Result<(), InvalidLimit> {
         self.check_ones()?;
         let Self { min, initial, max } = self;
@@ -29,7 +30,7 @@ impl Range {
         at_least_one("max", self.max)
     }
 
-    /// The same, the maximum above the minimum, and a queue that grows with the limit.
+    /// [`check`](Self::check), with a maximum above the minimum and a queue that grows with the limit.
     pub(super) fn check_with_queue(
         self,
         tolerance: f64,
@@ -56,7 +57,7 @@ impl Range {
         Ok(())
     }
 
-    /// The limit to say for an estimate. Whatever the estimate came to, it is within the bounds.
+    /// The whole limit for an estimate, clamped to the bounds.
     #[inline]
     pub(super) fn whole(self, estimate: f64) -> u64 {
         floor(estimate).clamp(self.min, self.max)
@@ -70,7 +71,7 @@ pub(super) fn at_least_one(field: &'static str, value: u64) -> Result<(), Invali
     Ok(())
 }
 
-/// A weight for what is new beside what was: above 0, and at most all of it.
+/// Checks a smoothing factor: above 0 and at most 1.
 pub(super) fn check_smoothing(smoothing: f64) -> Result<(), InvalidLimit> {
     if smoothing > 0.0 && smoothing <= 1.0 {
         return Ok(());
@@ -79,7 +80,7 @@ pub(super) fn check_smoothing(smoothing: f64) -> Result<(), InvalidLimit> {
     Err(InvalidLimit::new("smoothing", smoothing, rule))
 }
 
-/// The whole number below; 0 for what is no number or negative, the largest for what is larger.
+/// Rounds down; 0 for NaN and negative numbers, `u64::MAX` for larger ones.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -90,7 +91,7 @@ pub(super) const fn floor(number: f64) -> u64 {
     number as u64
 }
 
-/// The whole number above, as far as there is one.
+/// Rounds up; saturates.
 #[inline]
 pub(super) fn ceil(number: f64) -> u64 {
     let below = floor(number);

@@ -13,9 +13,9 @@ use crate::{
 
 /// A concurrency limit that an algorithm adjusts.
 ///
-/// It is a [`Concurrency`] limit that a [`Limit`] changes, by what it measures of the work. Report how the work went with
-/// [`Permit::finish`](crate::Permit::finish): a permit that is dropped without it is no sample, and an algorithm without
-/// samples does not change the limit.
+/// It is a [`Concurrency`] limit that a [`Limit`] changes, based on measurements of the work. Report the outcome of the
+/// work with [`Permit::finish`](crate::Permit::finish): a permit that is dropped without it is no sample, and an
+/// algorithm without samples does not change the limit.
 ///
 /// ```
 /// use plimsoll::adaptive::{Adaptive, Limit, Sample};
@@ -47,21 +47,21 @@ use crate::{
 ///
 /// # The queue
 ///
-/// The bound of the queue, if there is one, follows the limit: the root of the limit, rounded up, and never less
-/// than the bound it began with. An algorithm may [compute another](Limit::queue_bound);
-/// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) sets a function that counts in place of both. When the bound falls, demands that
-/// already wait stay.
+/// The bound of the queue, if there is one, follows the limit: the root of the limit, rounded up, and never less than
+/// the initial bound. An algorithm may [compute another](Limit::queue_bound);
+/// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) sets a function that takes precedence over both. When
+/// the bound falls, current waiters stay.
 ///
 /// # The clock
 ///
-/// A gate with this rule uses [`Clock::precise`](crate::Clock::precise) by default: by a clock that ticks once a
-/// millisecond all work that is faster would take no time.
+/// A gate with this rule uses [`Clock::precise`](crate::Clock::precise) by default: on a clock that ticks once a
+/// millisecond, faster work would have a latency of 0.
 ///
 /// # For each key
 ///
-/// [`Keyed`](crate::Keyed) takes an adaptive limit whose algorithm is [`Clone`]. Each key then begins with a copy of it and learns
-/// for itself, so that a slow key lowers no limit but its own. A key that learned something is kept for ten minutes after its
-/// last work, and longer if its place is not needed; then it begins anew.
+/// [`Keyed`](crate::Keyed) takes an adaptive limit whose algorithm is [`Clone`]. Each key starts with a copy of it and
+/// learns for itself, so that a slow key lowers no limit but its own. A key that has learned is retained for ten
+/// minutes after its last work, and longer if its place is not needed; then it starts anew.
 ///
 /// ```
 /// use plimsoll::adaptive::{Adaptive, Aimd};
@@ -75,8 +75,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A permit of [`All`](crate::All) carries the moment of its first member's clock. Put the adaptive limit first, or
-/// give all members the same precise clock.
+/// A permit of [`All`](crate::All) carries the moment of its first member's clock. Put the adaptive limit first, or use
+/// one precise clock for all members.
 #[must_use]
 pub struct Adaptive<L> {
     slots: Concurrency,
@@ -84,14 +84,14 @@ pub struct Adaptive<L> {
     bound: AtomicU64,
     /// Whether a demand was refused since the last sample.
     refused: AtomicBool,
-    /// When something was learned last, to the second; 0 if nothing was.
+    /// The second of the last sample; 0 if there was none.
     learned_at: AtomicU64,
     pace: Pace,
     learner: Learner<L>,
 }
 
 impl<L: Limit> Adaptive<L> {
-    /// As much at once as `limit` says. A limit of 0 is taken for 1.
+    /// A limit that follows `limit`. A limit of 0 is raised to 1.
     pub fn new(limit: L) -> Self {
         Self {
             slots: Concurrency::new(limit.limit().max(1)),
@@ -103,7 +103,7 @@ impl<L: Limit> Adaptive<L> {
         }
     }
 
-    /// Believes the algorithm only what lies within these bounds.
+    /// Clamps the limit of the algorithm to these bounds.
     pub(super) fn within(mut self, least: u64, most: u64) -> Self {
         self.learner.set_bounds(least, most);
         self.slots = Concurrency::new(self.learner.decision().limit);
@@ -125,12 +125,12 @@ impl<L: Limit> Adaptive<L> {
     }
 }
 
-/// How long what a key has learned is kept after its last work.
+/// How long a key that has learned is retained after its last work.
 const KEPT: Duration = Duration::from_secs(600);
 /// The last work is noted no more often than this, in nanoseconds.
 const NOTED_EVERY: u64 = 1_000_000_000;
 
-/// A copy begins with the algorithm in its present state and with nothing taken, and learns for itself.
+/// A copy starts with the algorithm in its current state and no permits taken, and learns for itself.
 impl<L: Limit + Clone> Clone for Adaptive<L> {
     fn clone(&self) -> Self {
         let learner = self.learner.another();
@@ -213,7 +213,7 @@ impl<L: Limit> Rule for Adaptive<L> {
     }
 }
 
-/// As those of the concurrency limit that it is.
+/// The same as the underlying concurrency limit's.
 impl<L: Limit> Packed<Self> for Adaptive<L> {
     #[inline]
     fn pack(rule: &Self, state: &Slots, now: Moment) -> Option<u64> {
@@ -281,10 +281,10 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
     }
 
     fn adjust(&self, state: &mut Slots, bound: Option<&mut u64>) {
-        // Read here, behind the gate's lock: of several who come with a decision the last one brings the latest.
+        // Read here, under the gate's lock: of several threads with a decision the last one applies the latest.
         let decision = self.learner.decision();
         self.slots.resize(state, decision.limit);
-        // A bound that was set by hand stands until the next decision that is different.
+        // A bound that was set by hand stays until the next decision with another bound.
         if self.bound.swap(decision.queue, Ordering::Relaxed) != decision.queue
             && let Some(bound) = bound
         {
@@ -300,12 +300,12 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
 }
 
 impl<L: Limit> GateBuilder<Adaptive<L>> {
-    /// Sets a function that computes how much may wait, in place of the root of the limit and of what the algorithm
-    /// [computes itself](Limit::queue_bound), whatever the algorithm is. It never falls below
+    /// Sets a function that computes the bound of the queue, for any algorithm. It replaces the root of the limit and
+    /// the bound that the algorithm [computes itself](Limit::queue_bound). The bound never falls below
     /// [`Settings::min_queue`](super::Settings).
     ///
-    /// It is called with what goes on whenever the algorithm has learned something, so it should be quick. It must not ask for
-    /// the [insight](Gate::insight) of its own gate. If it panics the bound stays what it was.
+    /// It is called with the current load whenever the algorithm has learned, so it should be quick. It must not call
+    /// [`insight`](Gate::insight) of its own gate. If it panics the bound stays as it was.
     ///
     /// ```
     /// use plimsoll::adaptive::{Adaptive, LatencyGradient};
@@ -334,8 +334,9 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
 }
 
 impl<L: Limit> Gate<Adaptive<L>> {
-    /// What the limit has come to, and what its algorithm makes of what it saw. For people who look, and their
-    /// dashboards: it waits while the algorithm computes, which traffic never does.
+    /// The current limit and the algorithm's latest measurements and decision.
+    ///
+    /// For operators and their dashboards: the call waits while the algorithm computes, which `acquire` never does.
     #[must_use]
     pub fn insight(&self) -> Insight {
         self.learned().unwrap_or_default()

@@ -4,7 +4,7 @@ use super::range::Range;
 use super::{Adaptive, Limit};
 use crate::{Gate, GateBuilder, InvalidLimit, Queue};
 
-/// The usual options of an adaptive limit, and whether they go together.
+/// The usual options of an adaptive limit, checked together.
 ///
 /// ```
 /// use plimsoll::adaptive::{Limit, Sample, Settings};
@@ -38,24 +38,24 @@ use crate::{Gate, GateBuilder, InvalidLimit, Queue};
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// The limit never falls below this. At least 1.
+    /// The minimum of the limit. At least 1.
     pub min: u64,
-    /// The limit to begin with, from the minimum to the maximum.
+    /// The initial limit, from the minimum to the maximum.
     pub initial: u64,
-    /// The limit never rises above this. More than the minimum.
+    /// The maximum of the limit. Above the minimum.
     pub max: u64,
-    /// How many times the latency of an idle server is still taken for good. More than 1.
+    /// The latency, as a multiple of the idle latency, up to which the server is not overloaded. More than 1.
     pub tolerance: f64,
-    /// The bound of the queue never falls below this. At least 1.
+    /// The minimum bound of the queue. At least 1.
     pub min_queue: u64,
-    /// The bound of the queue to begin with, at least its minimum.
+    /// The initial bound of the queue, at least its minimum.
     pub initial_queue: u64,
-    /// How long a demand waits at most.
+    /// The longest time that a demand waits. `None`: no time-out.
     pub queue_timeout: Option<Duration>,
 }
 
 impl Default for Settings {
-    /// 5 at once to begin with, from 5 to 500; 20 may wait, for ever; a tolerance of 1.5.
+    /// A limit from 5 to 500 that starts at 5, a queue of 20 without a time-out, and a tolerance of 1.5.
     fn default() -> Self {
         Self {
             min: 5,
@@ -70,11 +70,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether the options go together.
+    /// Checks the options.
     ///
     /// # Errors
     ///
-    /// Names the first option that does not fit, its value, and what is expected of it.
+    /// Names the first option that is invalid, its value, and the expected range.
     pub fn check(&self) -> Result<(), InvalidLimit> {
         let Self {
             min, initial, max, ..
@@ -83,12 +83,12 @@ impl Settings {
         Range { min, initial, max }.check_with_queue(self.tolerance, queue)
     }
 
-    /// A gate with these settings, ready to be built, and the algorithm that `limit` makes of them. Whatever the
-    /// algorithm says, the limit stays from the minimum to the maximum.
+    /// Returns a gate builder with these settings and the algorithm that `limit` makes from them. The limit is clamped
+    /// to the minimum and the maximum, whatever the algorithm computes.
     ///
     /// # Errors
     ///
-    /// If the options do not go together; see [`check`](Self::check).
+    /// If the options are invalid; see [`check`](Self::check).
     pub fn builder<L: Limit>(
         self,
         limit: impl FnOnce(&Self) -> L,
@@ -100,7 +100,7 @@ impl Settings {
         Ok(Gate::builder(rule).queue(self.queue()))
     }
 
-    /// The queue to begin with: first come, first served, by priority.
+    /// The initial queue: first in, first out, by priority.
     fn queue(&self) -> Queue {
         let queue = Queue::fifo(self.initial_queue);
         match self.queue_timeout {

@@ -9,25 +9,24 @@ use crate::InvalidLimit;
 ///
 /// # How it works
 ///
-/// The least latency seen is taken for that of an empty server. If a request now takes r and that least is b,
-/// a share 1 − b/r of its time was spent in a queue, so about limit·(1 − b/r) of what is in flight is queued.
-/// Few queued: more is let in. Many: less. Steps grow with the logarithm of the limit, and so do the
-/// thresholds.
+/// The minimum latency so far is taken for that of an empty server. If a request takes r and that minimum is b, it
+/// spent a share 1 − b/r of its time in a queue, so about limit·(1 − b/r) of the requests in flight are queued. If few
+/// are queued the limit grows, if many are it shrinks. Steps and thresholds grow with the logarithm of the limit.
 ///
-/// The least latency would hold for ever, and be wrong as soon as the service changes. So every so
-/// often, after a number of samples in proportion to the limit, whatever comes next is taken for the least.
-/// The number is scattered, lest many servers forget at once.
+/// A minimum is wrong as soon as the service changes. So after a number of samples in proportion to the limit it is
+/// discarded, and the next sample becomes the new minimum. The number is random within a range, so that many servers do
+/// not probe at once.
 ///
 /// # The formula
 ///
-/// queue = ⌈limit · (1 − b/r)⌉, with the least latency b and the latency r now. Below the lower threshold the limit grows by
-/// a step, above the upper one it shrinks by a step, between them it stays; the step and the thresholds are multiples of
-/// log₁₀(limit), at least 1.
+/// queue = ⌈limit · (1 − b/r)⌉, with the minimum latency b and the current latency r. Below the lower threshold the
+/// limit grows by a step, above the upper one it shrinks by a step, between them it stays; the step and the thresholds
+/// are multiples of log₁₀(limit), at least 1.
 ///
 /// # When to choose it
 ///
-/// When the latency of an idle service is stable: one kind of work, of one size. Work of different sizes makes the least
-/// latency that of the smallest, and everything else look like a queue.
+/// When the latency of an idle service is stable: one kind of work, of one size. With work of different sizes the
+/// minimum is the latency of the smallest, and all other work looks queued.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -47,7 +46,7 @@ use crate::InvalidLimit;
 pub struct Vegas {
     range: Range,
     smoothing: f64,
-    /// The multiplier of the probes; infinite: never.
+    /// The multiplier of the probes; infinite: no probes.
     probes: f64,
     jitters: Jitters,
     jitter: f64,
@@ -56,7 +55,7 @@ pub struct Vegas {
     estimate: f64,
     /// The unit of steps and thresholds at this estimate.
     step: f64,
-    /// The latency of an empty server in nanoseconds; 0 if nothing was seen yet.
+    /// The latency of an empty server in nanoseconds; 0 before the first sample.
     baseline: u64,
     signal: u64,
     decision: &'static str,
@@ -75,8 +74,8 @@ pub struct VegasSettings {
 const NEVER: u32 = i32::MAX.cast_unsigned();
 
 impl Vegas {
-    /// Settings, at first the published defaults: from 1 to 1000, at first 20; a smoothing of 1; a probe after 30
-    /// samples for each unit of the limit, with random jitter.
+    /// Returns a builder with the published defaults: a limit from 1 to 1000 that starts at 20, a smoothing of 1, and a
+    /// probe after 30 samples for each unit of the limit, with random jitter.
     pub const fn builder() -> Builder<Self> {
         let own = VegasSettings {
             smoothing: 1.0,
@@ -90,7 +89,7 @@ impl Vegas {
     #[inline]
     fn update(&mut self, latency: u64, sample: &Sample) {
         let (limit, step) = (self.estimate, self.step);
-        // As published this is rounded up. Against whole numbers that makes no difference, except for "below".
+        // As published this is rounded up. Compared with whole numbers that makes no difference, except for "below".
         let queue = limit * (1.0 - self.baseline as f64 / latency as f64);
         let new = if sample.overload {
             self.decision = "cut: overload";
@@ -128,7 +127,7 @@ fn step(limit: f64) -> f64 {
     f64::from(log.max(1))
 }
 
-/// The published defaults.
+/// With the published defaults.
 impl Default for Vegas {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -136,29 +135,29 @@ impl Default for Vegas {
 }
 
 impl Builder<Vegas> {
-    /// How much of each step is taken, all of it unless set. Above 0 and at most 1. Less makes the limit calmer, and slower
-    /// to follow the service.
+    /// Sets the share of each step that is applied. Above 0 and at most 1. Default: 1. A smaller share makes the limit
+    /// steadier, and slower to follow the service.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
         self.own.smoothing = smoothing;
         self
     }
 
-    /// Forgets the least latency after so many samples for each unit of the limit, 30 unless set, times a
-    /// jitter. At least 1; 2147483647 is never.
+    /// Sets the number of samples for each unit of the limit, times a jitter, after which the minimum latency is
+    /// discarded. At least 1; 2147483647 disables probes. Default: 30.
     pub const fn probe_multiplier(mut self, multiplier: u32) -> Self {
         self.own.probe_multiplier = multiplier;
         self
     }
 
-    /// The jitters of the probes, used in turn, instead of random ones from 0.5 to 1. All above 0; none are
-    /// random ones.
+    /// Sets the jitters of the probes, which are used in turn. All above 0. Default, and with an empty list: random
+    /// jitters from 0.5 to 1.
     pub fn probe_jitter(mut self, jitters: impl Into<Vec<f64>>) -> Self {
         self.own.probe_jitter = jitters.into();
         self
     }
 
-    /// Where the random jitters begin, 0 unless set. Of servers that should not probe at the same time, each
-    /// needs its own.
+    /// Sets the seed of the random jitters. Default: 0. Servers that should not probe at the same time need different
+    /// seeds.
     ///
     /// ```
     /// use plimsoll::adaptive::{Limit, Vegas};
@@ -224,8 +223,8 @@ impl Limit for Vegas {
     fn sample(&mut self, sample: &Sample) {
         let latency = sample.end.nanos_since(sample.start);
         if latency == 0 {
-            // A clock that stood still or stepped back. As the least latency it would make every other look
-            // like a queue; that work failed is true all the same.
+            // The clock stood still or stepped back. As the minimum it would make every other latency look queued; a
+            // failure counts all the same.
             if sample.overload {
                 self.decision = "cut: overload";
                 self.move_to(self.estimate - self.step);
@@ -258,7 +257,7 @@ impl Limit for Vegas {
     }
 }
 
-/// What scatters the probes: a fixed list of numbers in turn, or random ones in [0.5, 1).
+/// The jitters of the probes: a fixed list of numbers in turn, or random ones in [0.5, 1).
 #[derive(Clone, Debug)]
 struct Jitters {
     given: Box<[f64]>,

@@ -4,16 +4,16 @@ use super::{Insight, Limit, Load, Sample};
 use crate::moment::saturating_nanos;
 use crate::{InvalidLimit, Moment};
 
-/// Gathers samples, and shows another algorithm one for each window of time.
+/// Aggregates samples into windows and passes one per window to another algorithm.
 ///
 /// # How it works
 ///
-/// An algorithm that moves with every sample moves with noise, and the faster the more traffic there is. So
-/// samples are gathered in windows of time, and the algorithm sees one sample for each window: the mean
-/// latency, the most that was in flight, and whether anything failed.
+/// An algorithm that moves with every sample moves with noise, and the faster the more traffic there is. So samples are
+/// aggregated over windows of time, and the algorithm gets one sample for each window: the mean latency, the maximum in
+/// flight, and whether any work failed.
 ///
-/// A window ends with the first sample that ends after its time. One with too few samples says nothing and
-/// is thrown away; where there is hardly any traffic the limit therefore never moves.
+/// A window ends with the first sample after its end time. A window with too few samples is discarded, so the limit
+/// never moves while there is hardly any traffic.
 ///
 /// # When to choose it
 ///
@@ -38,14 +38,14 @@ pub struct Windowed<L> {
     max_window: u64,
     window_size: u64,
     min_rtt: u64,
-    /// When the window ends.
+    /// The end of the window.
     next: Moment,
-    /// When the work began that ended the window before.
+    /// The start of the work that ended the previous window.
     opened: Moment,
     window: Window,
 }
 
-/// Settings of a [`Windowed`]. Nothing is checked before [`build`](Self::build), which says what is wrong.
+/// The settings of a [`Windowed`]. [`build`](Self::build) checks them and names the first that is invalid.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct WindowedBuilder<L> {
@@ -56,7 +56,7 @@ pub struct WindowedBuilder<L> {
     min_rtt: Duration,
 }
 
-/// What has been gathered.
+/// The samples of the current window.
 #[derive(Clone, Debug)]
 struct Window {
     samples: u64,
@@ -67,13 +67,13 @@ struct Window {
     refused: bool,
 }
 
-/// No window is shorter.
+/// The minimum length of a window.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// What seems to have taken longer ends its window no later: a clock that leapt must not hold up the next one.
+/// The greatest latency by which a window is extended: a clock that leapt must not delay the next window.
 const LONGEST: u64 = 3600 * 1_000_000_000;
 
 impl<L: Limit> Windowed<L> {
-    /// Settings for windows before `delegate`, at first the published defaults.
+    /// Returns a builder with the published defaults: windows of one second with at least ten samples.
     pub const fn builder(delegate: L) -> WindowedBuilder<L> {
         WindowedBuilder {
             delegate,
@@ -84,7 +84,7 @@ impl<L: Limit> Windowed<L> {
         }
     }
 
-    /// Windows before `delegate`, with the published defaults: a second, and at least ten samples.
+    /// Aggregates samples for `delegate`, with the published defaults: windows of one second with at least ten samples.
     ///
     /// ```
     /// use plimsoll::adaptive::{Gradient2, Limit, Windowed};
@@ -96,7 +96,7 @@ impl<L: Limit> Windowed<L> {
         Self::builder(delegate).unchecked()
     }
 
-    /// The algorithm behind the windows.
+    /// The algorithm that gets the aggregated samples.
     #[must_use]
     pub const fn delegate(&self) -> &L {
         &self.delegate
@@ -125,36 +125,36 @@ impl<L: Limit> Windowed<L> {
 }
 
 impl<L: Limit> WindowedBuilder<L> {
-    /// The least length of a window, a second unless set. At least 100 ms.
+    /// Sets the minimum length of a window. At least 100 ms. Default: 1 second.
     pub const fn min_window(mut self, window: Duration) -> Self {
         self.min_window = window;
         self
     }
 
-    /// The greatest length of a window, a second unless set. At least 100 ms and the least length. In between a
-    /// window is twice as long as the least latency in the one before.
+    /// Sets the maximum length of a window. At least 100 ms and the minimum length. Default: 1 second. In between a
+    /// window is twice as long as the minimum latency of the previous one.
     pub const fn max_window(mut self, window: Duration) -> Self {
         self.max_window = window;
         self
     }
 
-    /// A window with fewer samples is thrown away, 10 unless set. At least 10.
+    /// Sets the minimum number of samples; a window with fewer is discarded. At least 10. Default: 10.
     pub const fn window_size(mut self, samples: u32) -> Self {
         self.window_size = samples;
         self
     }
 
-    /// What took less than this is not looked at, 100 µs unless set.
+    /// Sets the minimum latency: shorter samples are ignored. Default: 100 µs.
     pub const fn min_rtt(mut self, latency: Duration) -> Self {
         self.min_rtt = latency;
         self
     }
 
-    /// The algorithm.
+    /// Builds the algorithm.
     ///
     /// # Errors
     ///
-    /// If a setting is outside of what its method allows.
+    /// If a setting is outside the range that its method documents.
     pub fn build(self) -> Result<Windowed<L>, InvalidLimit> {
         let windows = [
             ("min_window", self.min_window),
@@ -205,7 +205,7 @@ impl<L: Limit> Limit for Windowed<L> {
         }
         let end = sample.start.plus_nanos(latency.min(LONGEST));
         if end < self.opened {
-            // The clock stepped back: a window that ends by the old time would not end for as long.
+            // The clock stepped back: the window would not end before the old time comes again.
             self.window = Window::EMPTY;
             self.next = Moment::ORIGIN;
         }

@@ -11,8 +11,8 @@ impl All {
     /// are read; more are lost and counted. See [`Events`].
     ///
     /// A demand is enqueued when the first member refuses it for now, and a permit is processed when it is returned to
-    /// all members. The numbers are those of the [snapshot](Limiter::snapshot). What happens in one member, changes of its
-    /// counts and limits included, is in the events of that member.
+    /// all members. The numbers are those of the [snapshot](Limiter::snapshot). Events inside one member, changes of
+    /// its counts and limits included, are reported by that member.
     ///
     /// ```
     /// use plimsoll::{All, Concurrency, Gate, Limiter, TokenBucket};
@@ -32,12 +32,13 @@ impl All {
         self.members.listeners.subscribe(capacity)
     }
 
-    /// Calls a function with each event from now on, on a thread of its own: slow or panicking, it disturbs nobody. See
-    /// [`Listener`].
+    /// Calls a function with each event from now on, on a thread of its own. See [`Listener`].
+    ///
+    /// A slow or panicking callback does not affect the limiter.
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// If the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(Event) + Send + 'static,
@@ -83,11 +84,11 @@ impl Members {
     }
 }
 
-/// A demand that waits. It has left when this is dropped.
+/// A demand that waits. Dropping it means that the demand has left the queue.
 pub(super) struct Queued<'a> {
     members: &'a Members,
     demand: Demand,
-    /// When it joined; not read while nobody listens.
+    /// When it joined; `None` while there are no subscribers.
     joined: Option<Moment>,
 }
 

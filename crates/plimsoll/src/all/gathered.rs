@@ -1,6 +1,6 @@
 //! One permit for members that were granted at different moments, or by stores.
 //!
-//! What they grant is known only to the permit that comes with it, so the permits themselves are held.
+//! A grant of a store is identified only by its permit, so the permits themselves are held.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::together::Permits;
 use crate::{Demand, Grant, LeaseState, Moment, Outcome, Permit, Source};
 
 impl Members {
-    /// One permit of several, granted when the first of them was if nothing else is said.
+    /// One permit for several, granted at the moment of the first unless another is passed.
     pub(super) fn gathered(
         &self,
         permits: Permits<'_>,
@@ -45,14 +45,14 @@ struct Gathered {
     behind: Mutex<Vec<Behind>>,
 }
 
-/// One of them, and how many times it was asked for.
+/// One of the permits, and how many times its cost counts.
 struct Behind {
     permit: Permit<'static>,
     times: u64,
 }
 
 impl Gathered {
-    /// Those behind a permit of `cost`.
+    /// The sources of a permit of `cost`.
     fn new(members: Arc<Members>, permits: Vec<Permit<'static>>, cost: u64) -> Self {
         let behind = permits.into_iter().map(|permit| Behind {
             times: permit.cost().checked_div(cost).unwrap_or(1),
@@ -68,7 +68,7 @@ impl Gathered {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes so much out of each; with `whole`, what was granted as a whole.
+    /// Takes `cost` out of each; with `whole`, the whole grant.
     fn each(&self, cost: u64, whole: bool, end: impl Fn(Permit<'static>)) {
         let mut behind = self.behind();
         let mut parts = Vec::with_capacity(behind.len());
@@ -81,7 +81,7 @@ impl Gathered {
                 parts.extend(one.permit.split(part));
             }
         }
-        // Whatever this wakes must not find it locked.
+        // A task that this wakes must not find it locked.
         drop(behind);
         parts.into_iter().for_each(end);
     }
@@ -114,7 +114,7 @@ impl Source for Gathered {
     }
 }
 
-/// What is left was forgotten.
+/// The permits that are left were forgotten.
 impl Drop for Gathered {
     fn drop(&mut self) {
         let behind = self

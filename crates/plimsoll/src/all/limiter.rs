@@ -31,10 +31,10 @@ impl Limiter for All {
         })
     }
 
-    /// That of the member which has the least left.
+    /// The standing of the member with the least left.
     fn standing(&self) -> Standing {
         let members = self.members.limiters.iter().map(|member| member.standing());
-        // Of what a store has to be asked about, at most the whole limit remains.
+        // A member in a store has at most its whole limit left.
         let at_most = |it: &Standing| it.remaining.or((it.limit > 0).then_some(it.limit));
         let least = members.min_by_key(|it| (at_most(it).is_none(), at_most(it), it.limit));
         least.unwrap_or_default()
@@ -63,8 +63,8 @@ impl Limiter for All {
         self.members.asked(demand).estimate()
     }
 
-    /// The least of what the members have available, and the greatest of what is in use; the totals
-    /// are of demands to all of them.
+    /// The smallest available amount and the largest amount in use of all members; the totals count demands to all
+    /// members.
     fn snapshot(&self) -> Snapshot {
         let (granted, denied) = self.members.totals.sum();
         let members = self.members.group.limiters().map(|(limiter, times)| {
@@ -119,7 +119,7 @@ impl crate::Internals for All {
         Some(&*self.members)
     }
 
-    /// Charges each.
+    /// Charges each member.
     fn charge(&self, cost: u64) {
         for (limiter, times) in self.members.group.limiters() {
             limiter.charge(cost.saturating_mul(times));
@@ -131,7 +131,7 @@ impl crate::Internals for All {
         members.try_for_each(|member| member.check_saturation())
     }
 
-    /// If a member is.
+    /// Whether a member is remote.
     fn is_remote(&self) -> bool {
         self.members.group.is_remote()
     }

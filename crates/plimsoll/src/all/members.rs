@@ -1,4 +1,4 @@
-//! Asking the members of an [`All`](super::All), and returning to them.
+//! Asking the members of an [`All`](super::All), and returning permits to them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,10 +19,10 @@ use crate::{
 pub(crate) struct Members {
     /// The members as they were passed.
     pub(super) limiters: Box<[Arc<dyn Limiter>]>,
-    /// Those that are asked.
+    /// The limiters that are asked: the members, with nested groups flattened.
     pub(super) group: Group<()>,
     pub(super) totals: Totals,
-    /// Of what was granted, how often it was undone.
+    /// The number of grants that were undone.
     pub(super) undone: AtomicU64,
     pub(super) listeners: Listeners<Event>,
     pub(super) name: Option<Name>,
@@ -48,15 +48,15 @@ impl Members {
         self.group.ask(demand, move |()| Some(demand.cost))
     }
 
-    /// Counts a grant, also by members that were replaced by theirs.
+    /// Counts a grant, also in members that were replaced by their own members.
     fn count_granted_by_all(&self) {
         self.totals.granted();
         self.group.several().for_each(|it| it.count_granted());
     }
 
-    /// The permit for what was taken.
+    /// The permit for the grants of the members.
     pub(super) fn permit<'a>(&'a self, demand: Demand, taken: &mut Taken<'a>) -> Permit<'a> {
-        // A limiter that is not a gate may not know what it granted by the moment: its own permit is held.
+        // A limiter that is not a gate may not identify its grant by the moment: its own permit is held.
         if !taken.is_of_one_moment() || !taken.held.is_empty() {
             let mut permits = Permits::new();
             self.asked(demand).hold(taken, &mut permits);
@@ -66,7 +66,7 @@ impl Members {
         self.permit_at(demand, taken.moments.of(0), taken.untimed.is_empty())
     }
 
-    /// The permit for what all members have granted at one moment.
+    /// The permit for a grant of all members at one moment.
     #[inline]
     fn permit_at(&self, demand: Demand, now: Moment, timed: bool) -> Permit<'_> {
         self.count_granted_by_all();
@@ -78,7 +78,7 @@ impl Members {
         Permit::new(self, grant, true)
     }
 
-    /// What is granted by the words of the members alone.
+    /// Takes by the words of the members alone.
     #[inline]
     fn take_words(&self, demand: Demand) -> Result<Permit<'_>, Open> {
         let ByWords { now, untimed } = take_words(self.asked(demand))?;
@@ -112,7 +112,7 @@ impl Members {
         answer.inspect_err(|denied| self.count_denied(demand, denied))
     }
 
-    /// [`try_acquire`](Self::try_acquire), by a caller that waits if it is refused: then it says who refused.
+    /// [`try_acquire`](Self::try_acquire), for a caller that waits if it is refused: returns the member that refused.
     #[inline]
     pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Refuser> {
         match self.take_words(demand) {
@@ -139,7 +139,7 @@ impl Members {
         }
     }
 
-    /// Waits for all, for a caller that was refused by `refuser`.
+    /// Waits for all members, after `refuser` has refused.
     pub(crate) async fn acquire(
         &self,
         demand: Demand,
@@ -165,7 +165,7 @@ impl Members {
         answer.inspect_err(|denied| self.count_denied(demand, denied))
     }
 
-    /// The part of a grant that goes back to each member.
+    /// Calls `back` with the part of a grant that each member gets back.
     fn each(&self, grant: Grant, back: impl Fn(&dyn Source, Grant, u64)) {
         for (member, times) in self.group.iter().rev() {
             let Some(source) = member.source() else {
@@ -173,7 +173,7 @@ impl Members {
             };
             match grant.cost.checked_mul(times) {
                 Some(cost) => back(source, Grant { cost, ..grant }, 1),
-                // Permits that were merged may be more than one number can say.
+                // The sum of merged permits may exceed `u64::MAX`.
                 None => back(source, grant, times),
             }
         }

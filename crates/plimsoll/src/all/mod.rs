@@ -18,7 +18,7 @@ use crate::{Acquire, Demand, Denied, InvalidLimit, Limiter, Listeners, Permit};
 
 pub(crate) use members::Members;
 
-/// Several limiters that must all grant: all or none.
+/// Combines several limiters: a demand is granted by all of them or by none.
 ///
 /// The members are asked in order. When one refuses, the others are as if they had not been asked, rates and penalties
 /// included. The refusal is that of the first member that refuses, with the time after which all would grant. A limiter
@@ -42,11 +42,11 @@ pub(crate) use members::Members;
 ///
 /// # Waiting
 ///
-/// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds no permit while it waits. When
-/// that member has room it asks the others again. If another refuses, it keeps its place and joins the queue of that one
-/// too, ordered by its age. Fifo queues keep room free for the oldest demand that waits for several limiters, so that it
-/// is not passed for ever. A time-out or deadline holds for all members together, measured on the clock of each. Limiters
-/// in stores are asked when all others have granted, and the grants of the others are held meanwhile.
+/// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds no permit while it waits.
+/// When that member has room it asks the others again. If another refuses, it keeps its place and joins the queue of
+/// that one too, ordered by its age. Fifo queues reserve room for the oldest demand that waits for several limiters, so
+/// that it is not overtaken forever. A time-out or deadline holds for all members together, measured on the clock of
+/// each. Limiters in stores are asked when all others have granted, and the grants of the others are held meanwhile.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
@@ -57,7 +57,7 @@ impl All {
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If `members` is empty.
     #[track_caller]
     pub fn new(members: impl IntoIterator<Item = Arc<dyn Limiter>>) -> Self {
         match Self::try_new(members) {
@@ -70,7 +70,7 @@ impl All {
     ///
     /// # Errors
     ///
-    /// If there are none.
+    /// If `members` is empty.
     pub fn try_new(
         members: impl IntoIterator<Item = Arc<dyn Limiter>>,
     ) -> Result<Self, InvalidLimit> {

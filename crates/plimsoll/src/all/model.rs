@@ -1,5 +1,6 @@
-//! Every interleaving of those who wait for several limiters, up to a number of preemptions: no two of them block each other
-//! and no wake-up is lost (the model would never end), and nothing is leaked or minted (the final count would be off).
+//! Every interleaving of demands that wait for several limiters, up to a number of preemptions: no two of them block
+//! each other and no wake-up is lost (the model would never end), and no permit is leaked or minted (the final count
+//! would be off).
 
 use std::sync::Arc;
 
@@ -135,7 +136,7 @@ fn what_is_taken_by_words_is_undone_when_another_refuses() {
     });
 }
 
-/// The same while somebody waits for both, which parks the words.
+/// The same while a demand waits for both, which parks the words.
 #[test]
 fn whoever_waits_for_gates_on_one_clock_is_served() {
     check(2, || {

@@ -13,9 +13,9 @@ use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Moment, Permit, Rule, Sna
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
 ///
-/// A thread spends its batch without touching shared memory, for at most the [`hold`](Self::hold) time (10 ms unless
-/// set). After that, and when the thread ends, the rest is refunded. A runtime with a hook for idle threads can return it
-/// at once:
+/// A thread spends its batch without touching shared memory, for at most the [`hold`](Self::hold) time (default: 10
+/// ms). After that, and when the thread ends, the rest is refunded. A runtime with a hook for idle threads can return
+/// it at once:
 ///
 /// ```
 /// use plimsoll::{Batched, Gate, TokenBucket};
@@ -33,15 +33,14 @@ use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Moment, Permit, Rule, Sna
 ///
 /// With n threads and a batch of b,
 ///
-/// - at most n·(b − 1) permits are *stranded* with threads at any time: taken, and not to be had by
-///   others;
-/// - over any stretch of time at most n·(b − 1) permits more are used than the limiter itself allows for
-///   that stretch: those taken up to `hold` before it and used within it.
+/// - at most n·(b − 1) permits are *stranded* in threads at any time: taken, and not available to other threads;
+/// - over any span of time at most n·(b − 1) permits more are used than the limiter itself allows for that span: those
+///   taken up to `hold` before it and used within it.
 ///
-/// Nothing is ever minted: every permit used was granted by the limiter once.
+/// Permits are never created: every permit used was granted by the limiter once.
 ///
-/// Each grant reads the clock once, which is most of what it costs: that is what keeps a thread that comes back after a
-/// pause from using what is left of an old batch. Reading it less often would let a part of the batch be used after `hold`.
+/// Each grant reads the clock once, which is most of its cost. The reading prevents a thread that comes back after a
+/// pause from using the rest of an old batch. Reading it less often would let part of the batch be used after `hold`.
 pub struct Batched<R: Rule> {
     gate: Gate<R>,
     shared: Arc<Shared>,
@@ -53,8 +52,8 @@ pub struct Batched<R: Rule> {
 impl<R: Rule> Batched<R> {
     /// Lets each thread take `batch` permits at once from `gate`.
     ///
-    /// A larger batch saves more exchanges on the shared word and strands more permits: a batch times the number of threads
-    /// should be a small part of the limit.
+    /// A larger batch saves more exchanges on the shared word and strands more permits: the batch times the number of
+    /// threads should be a small part of the limit.
     ///
     /// A limit whose permits are returned cannot be batched; that is a compile-time error.
     ///
@@ -103,7 +102,7 @@ impl<R: Rule> Batched<R> {
         })
     }
 
-    /// Sets how long a thread holds what is left of a batch.
+    /// Sets how long a thread holds the rest of a batch. Default: 10 ms.
     ///
     /// ```
     /// use plimsoll::{Batched, Gate, ManualClock, TokenBucket};
@@ -133,7 +132,7 @@ impl<R: Rule> Batched<R> {
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
         let now = self.gate.now();
-        // What is refused must not be spent: it would count as granted.
+        // A refused demand must not spend stock: it would count as granted.
         if !self.gate.is_closed()
             && let Some((taken, era)) =
                 STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost))
@@ -158,8 +157,8 @@ impl<R: Rule> Batched<R> {
     #[inline(never)]
     fn restock(&self, demand: Demand, now: Moment) -> Result<Permit<'_>, Denied> {
         let slot = self.slot();
-        // What has just been used up stays with its owner; to forget and remember it again would have all
-        // threads count up and down in one place.
+        // A stock that was just used up stays with its owner; releasing and claiming it again would make all threads
+        // write one shared counter.
         let served = STOCKS.with(|stocks| stocks[slot].used_up(self.id));
         self.shared
             .granted
@@ -175,7 +174,7 @@ impl<R: Rule> Batched<R> {
             && demand.cost < self.batch
             && let Ok(permit) = self.gate.attempt(batch)
         {
-            // Undoing a part must reach what the gate recorded.
+            // Undoing a part must reach the grant that the gate recorded.
             let (taken, era) = (permit.granted_at(), permit.era());
             permit.forget();
             STOCKS.with(|stocks| {
@@ -202,7 +201,7 @@ impl<R: Rule> Batched<R> {
         Ok(self.permit(grant, era))
     }
 
-    /// Returns what this thread has in stock to the limiter.
+    /// Returns the stock of this thread to the limiter.
     pub fn return_stock(&self) {
         let slot = self.slot();
         if STOCKS.with(|stocks| stocks[slot].id.get()) == self.id {
@@ -210,8 +209,8 @@ impl<R: Rule> Batched<R> {
         }
     }
 
-    /// The numbers of the limiter. The stocks of threads count as in use; what was granted from a stock is counted when
-    /// the stock runs out or is returned.
+    /// A snapshot of the limiter. The stocks of threads count as in use; grants from a stock are counted when the stock
+    /// runs out or is returned.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let undone = self.shared.undone.load(Ordering::Relaxed);

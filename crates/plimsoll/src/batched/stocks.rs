@@ -1,9 +1,8 @@
-//! What each thread has in stock of a batched limiter.
+//! The stock of each thread of a batched limiter.
 //!
-//! Below the cost of one exchange on a shared word there is only not touching the word. A thread takes
-//! a batch of permits at once and spends them by itself: a few loads and stores on memory that is its
-//! own. Each thread has a small table of stocks, one for each limiter it uses this way; a limiter's
-//! number says where. Two limiters that fall on the same place push each other out, which costs time
+//! Only avoiding the shared word is cheaper than one exchange on it. A thread takes a batch of permits at once and
+//! spends them by itself: a few loads and stores on memory that is its own. Each thread has a small table of stocks,
+//! indexed by the number of the limiter. Two limiters with the same index replace each other's stock, which costs time
 //! and nothing else.
 
 use std::cell::{Cell, RefCell};
@@ -13,17 +12,17 @@ use std::sync::{Arc, Weak};
 use crate::grant::Era;
 use crate::{Demand, Grant, Moment, Outcome, Shareable, Source};
 
-/// What all clones of a limiter and the stocks of all threads share.
+/// The state that all clones of a limiter and the stocks of all threads share.
 pub(super) struct Shared {
     /// Demands that were granted from stocks, as far as threads have reported them.
     pub(super) granted: AtomicU64,
-    /// Of all that were granted, those that were undone.
+    /// The number of grants that were undone.
     pub(super) undone: AtomicU64,
     pub(super) gate: Arc<dyn Source>,
     pub(super) me: Weak<Self>,
 }
 
-/// What was taken from the gate for a stock goes back to the gate, whatever was counted there as one grant.
+/// A permit from a stock is returned to the gate, which counted the batch as one grant.
 impl Source for Shared {
     fn give_back(&self, _grant: Grant, _outcome: Outcome) {}
 
@@ -55,7 +54,7 @@ thread_local! {
     pub(super) static OWNERS: Owners = const { Owners([const { RefCell::new(None) }; SLOTS]) };
 }
 
-/// What a thread has in stock of one limiter.
+/// The stock of a thread for one limiter.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stock {
     pub(super) id: u64,
@@ -70,10 +69,10 @@ pub(super) struct Stock {
 pub(super) struct Slot {
     pub(super) id: Cell<u64>,
     left: Cell<u64>,
-    /// How much more than their number the granted demands have cost.
+    /// The sum of the granted costs less the number of granted demands.
     surplus: Cell<u64>,
     batch: Cell<u64>,
-    /// When the gate granted it.
+    /// The moment at which the gate granted it.
     taken: Cell<Moment>,
     era: Cell<Era>,
     until: Cell<Moment>,
@@ -92,7 +91,7 @@ impl Slot {
         }
     }
 
-    /// Takes from it if there is enough; says when the gate granted that.
+    /// Takes from the stock if there is enough; returns the moment of the gate's grant.
     #[inline]
     pub(super) fn spend(&self, id: u64, now: Moment, cost: u64) -> Option<(Moment, Era)> {
         let left = self.left.get();
@@ -106,7 +105,7 @@ impl Slot {
         enough.then(|| (self.taken.get(), self.era.get()))
     }
 
-    /// How many demands were granted from a stock of which nothing is left. It is reported once.
+    /// The number of demands granted from an empty stock. It is reported once.
     pub(super) fn used_up(&self, id: u64) -> Option<u64> {
         if self.id.get() != id || self.left.get() > 0 {
             return None;
@@ -132,7 +131,7 @@ impl Owners {
         self.0[slot].replace(Some(owner));
     }
 
-    /// Empties a slot: reports what was granted from it, and returns the rest.
+    /// Empties a slot: reports the grants from it, and returns the rest.
     pub(super) fn settle(&self, slot: usize) {
         let owner = self.0[slot].take();
         STOCKS.with(|stocks| {

@@ -1,10 +1,10 @@
 //! The processor's counter, disciplined by the kernel's clock.
 //!
-//! Counters are fast and drift; and they jump, when a machine was suspended or moved to another host, or when two
-//! cores disagree. So a reading only ever counts from an *anchor*: a count and the kernel's time at it, at most
-//! [`SPAN_NANOS`] away. Who finds the anchor further away than that (which a jump in either direction looks
-//! like too: the difference wraps) asks the kernel, and leaves a new anchor. So a jump, however far, moves a reading by
-//! at most that span, and for no longer than the counter takes to count it.
+//! Counters are fast and drift; and they jump, when a machine was suspended or moved to another host, or when two cores
+//! disagree. So a reading only counts from an *anchor*: a count and the kernel's time at it, at most [`SPAN_NANOS`]
+//! away. A thread that finds the anchor further away (a jump in either direction looks the same: the difference wraps)
+//! asks the kernel, and stores a new anchor. So a jump moves a reading by at most that span, and for no longer than the
+//! counter takes to count it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,8 +23,8 @@ pub(super) struct Counter {
     anchor: AtomicU64,
     /// What the counter shows too little, in nanoseconds and modulo 2^64.
     ///
-    /// Written before the anchor and read after it: who sees an anchor sees what belongs to it, or to a later one. Who
-    /// sees an anchor that is older than this finds either that it is too far away, or that both will do.
+    /// Written before the anchor and read after it: a thread that sees an anchor sees its offset, or a later one. A
+    /// thread that sees an older anchor finds that it is too far away, or that both offsets will do.
     offset: AtomicU64,
     /// Whether somebody is changing these two.
     changing: AtomicBool,

@@ -7,9 +7,9 @@ use crate::Moment;
 use crate::sync::{AtomicU64, Ordering};
 use crate::unwind::First;
 
-/// A clock that is moved by hand, for tests and simulations.
+/// A clock that is advanced by calls, for tests and simulations.
 ///
-/// Moving it serves every waiter that falls due on the way, each at its own moment and in order, before the call
+/// Advancing it serves every waiter that falls due on the way, each at its own moment and in order, before the call
 /// returns. Clones are the same clock.
 ///
 /// ```
@@ -49,7 +49,7 @@ impl Hand {
 }
 
 impl ManualClock {
-    /// A clock that stands at its origin.
+    /// Creates a clock at its origin.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -63,20 +63,20 @@ impl ManualClock {
         clock
     }
 
-    /// The [`Clock`] for limiters.
+    /// The [`Clock`] to build limiters with.
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock(Kind::Manual(Arc::clone(&self.0)))
     }
 
-    /// What the clock shows.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.now()
     }
 
-    /// The next moment at which a waiter falls due, for simulations that stop there: what a waiter does then may be the
-    /// cause of something that happens before their next event.
+    /// The next moment at which a waiter falls due. A simulation stops there, because a waiter that is served may cause
+    /// events that precede the simulation's next one.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Moment> {
         self.0.alarms.next()
@@ -88,13 +88,13 @@ impl ManualClock {
         self.0.reads.load(Ordering::Relaxed)
     }
 
-    /// Moves the clock on by `span`.
+    /// Advances the clock by `span`.
     pub fn advance(&self, span: Duration) {
         self.advance_to(self.now().plus(span));
     }
 
-    /// Moves the clock to `moment`, through every moment at which a waiter falls due on the way. A clock that would step
-    /// back stands still.
+    /// Advances the clock to `moment`, through every moment at which a waiter falls due on the way. An earlier moment
+    /// leaves the clock as it is.
     ///
     /// # Panics
     ///

@@ -1,8 +1,8 @@
-//! Clocks: where time comes from, and what rings alarms.
+//! Clocks: sources of time and of alarms.
 //!
-//! A clock does two things: it returns the moment, and it rings the alarms of limiters with waiters. Both belong
-//! together: a manual clock rings when it is moved, tokio's clock when tokio's time has come. Limiters that share a
-//! clock share what drives it, so no limiter has a timer, a thread or a task of its own.
+//! A clock does two things: it reads the time, and it rings the alarms of limiters with waiters. Both belong together:
+//! a manual clock rings when it is advanced, tokio's clock when tokio's time has come. Limiters that share a clock
+//! share its driver, so no limiter has a timer, a thread or a task of its own.
 
 mod alarms;
 mod counter;
@@ -41,8 +41,8 @@ pub(crate) trait Ring: Send + Sync {
 /// | [`manual`](Self::manual) | a word in memory | | you |
 /// | `tokio`, with the feature of that name | tokio's clock | nothing | tokio, paused time included |
 ///
-/// `system` and `precise` are two readings of the same time, which starts with the Unix epoch. Time read on one
-/// thread does not run backwards by more than the two differ, and rules take a step back as standing still.
+/// `system` and `precise` are two readings of the same time, which starts with the Unix epoch. Time read on one thread
+/// does not run backwards by more than the two differ, and rules treat a step back as standing still.
 ///
 /// # The thread
 ///
@@ -84,12 +84,12 @@ impl Clock {
     /// of the process has to run for that, so the bound holds under any load, as far as the kernel handles its own
     /// ticks. In a virtual machine under load it was seen to be later, by up to five ticks.
     ///
-    /// What that means for limits: in any span of time a limit grants at most what it may grant in a span that is longer
-    /// by three ticks. No demand is refused because the clock is late: a refusal that would end within that time is decided
-    /// once more, by the precise time. Waiters are served by the precise time.
+    /// For limits this means: in any span of time a limit grants at most what it may grant in a span that is longer by
+    /// three ticks. No demand is refused because the clock is late: a refusal that would end within that time is
+    /// decided once more, by the precise time. Waiters are served by the precise time.
     ///
-    /// Moments count from the Unix epoch, as the machine knew it when the process first asked;
-    /// later steps of the wall clock do not matter, and time during which the machine is suspended does not count.
+    /// Moments count from the Unix epoch as the machine knew it when the process first read it; later steps of the wall
+    /// clock have no effect, and time during which the machine is suspended does not count.
     #[must_use]
     pub const fn system() -> Self {
         Self(Kind::System)
@@ -97,20 +97,20 @@ impl Clock {
 
     /// The same time as [`system`](Self::system), to the nanosecond, at every reading.
     ///
-    /// It reads the processor's counter and compares it with the kernel's clock every 10 ms, so that a counter that
-    /// drifts or jumps (after the machine was suspended or moved to another host) is put right.
+    /// It reads the processor's counter and compares it with the kernel's clock every 10 ms, which corrects a counter
+    /// that drifts or jumps (after the machine was suspended or moved to another host).
     #[must_use]
     pub const fn precise() -> Self {
         Self(Kind::Precise)
     }
 
-    /// A clock that is moved by hand, at its origin.
+    /// Creates a [`ManualClock`] at its origin.
     #[must_use]
     pub fn manual() -> ManualClock {
         ManualClock::new()
     }
 
-    /// Whether it is moved by hand.
+    /// Whether it is a [`ManualClock`].
     #[must_use]
     pub const fn is_manual(&self) -> bool {
         matches!(self.0, Kind::Manual(_))
@@ -123,14 +123,14 @@ impl Clock {
     /// time. So the clock can be made anywhere, and no waiter depends on a runtime that has ended. A clock that is shared
     /// by runtimes shows the latest time that any of them has seen.
     ///
-    /// Moments count from when it was made.
+    /// Moments count from its creation.
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn tokio() -> Self {
         Self(Kind::Tokio(Arc::new(tokio::Driver::new())))
     }
 
-    /// The steps in which this clock goes on: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
+    /// The steps in which this clock advances: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
     /// is configured; zero for all others. A reading is late by at most three times as much.
     #[must_use]
     pub fn resolution(&self) -> Duration {
@@ -148,7 +148,7 @@ impl Clock {
         }
     }
 
-    /// The moment, by the cheap reading.
+    /// The current time, by the cheap reading.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Moment {
@@ -193,7 +193,7 @@ impl Clock {
         }
     }
 
-    /// The moment, as precisely as this clock can read it.
+    /// The current time, as precisely as this clock can read it.
     #[must_use]
     pub fn precise_now(&self) -> Moment {
         match &self.0 {

@@ -8,10 +8,10 @@ use super::{AlarmId, Clock, Ring, Setting};
 use crate::Moment;
 use crate::sync::{Mutex, lock};
 
-/// Waits until a clock shows a moment. See [`Clock::sleep_until`].
+/// A future that resolves when a clock shows a moment. See [`Clock::sleep_until`].
 ///
-/// It is woken by the alarm of its clock: by a thread of the system's clock, by the timer of tokio, or by whoever moves a
-/// manual clock. Dropping it releases the alarm.
+/// It is woken by the alarm of its clock: by a thread of the system's clock, by the timer of tokio, or by a call that
+/// advances a manual clock. Dropping it releases the alarm.
 ///
 /// ```
 /// use plimsoll::ManualClock;

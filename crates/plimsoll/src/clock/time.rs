@@ -106,7 +106,7 @@ fn start_offset() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let offset = crate::moment::saturating_nanos(unix).wrapping_sub(kernel::precise());
-    // Whoever comes first decides for all.
+    // The first thread decides for all.
     match OFFSET.compare_exchange(0, offset.max(1), Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => offset.max(1),
         Err(other) => other,

@@ -113,13 +113,13 @@ impl<T> Drop for Writer<T> {
 }
 
 impl<T> Events<T> {
-    /// How many events were lost because the buffer was full.
+    /// The number of events that were lost because the buffer was full.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.0.missed.load(Ordering::Relaxed)
     }
 
-    /// Waits for the next event; `None` when the limiter is gone and there are no more.
+    /// Waits for the next event; `None` once the limiter is dropped and all events are read.
     ///
     /// ```
     /// use plimsoll::{Concurrency, EventKind, Gate};
@@ -170,7 +170,7 @@ impl<T> Events<T> {
         crate::blocking::wait(self.recv())
     }
 
-    /// Ends the feed from another thread: the reader gets what is stored, then `None`.
+    /// Ends the feed from another thread: the reader gets the stored events, then `None`.
     pub(super) fn stop(&self) -> impl Fn() + Send + Sync + 'static
     where
         T: Send + 'static,
@@ -192,7 +192,7 @@ impl<T> Iterator for Events<T> {
     }
 }
 
-/// What it holds is dropped here, not behind the lock of the limiter.
+/// Stored events are dropped here, not under the lock of the limiter.
 impl<T> Drop for Events<T> {
     fn drop(&mut self) {
         drop(self.0.swap_reader(None));
@@ -211,7 +211,20 @@ impl<T> fmt::Debug for Events<T> {
     }
 }
 
-/// Waits for an event. [`Events::recv`] returns one.
+/// A future that yields the next event. [`Events::recv`] returns it.
+///
+/// Dropping it loses no event: the next [`recv`](Events::recv) yields it.
+///
+/// ```
+/// use plimsoll::{Concurrency, EventKind, Gate, NextEvent};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let gate = Gate::new(Concurrency::new(1));
+/// let mut events = gate.subscribe(100);
+/// let first: NextEvent<'_> = events.recv();
+/// assert_eq!(first.await.map(|event| event.kind), Some(EventKind::LimitChanged));
+/// # });
+/// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextEvent<'a, T = Event>(&'a mut Events<T>);

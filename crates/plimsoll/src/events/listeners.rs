@@ -20,7 +20,7 @@ impl Sink for Writer<Event> {
     }
 }
 
-/// The subscribers of a limiter that is not a [`Gate`](crate::Gate): what it needs to have events of its own.
+/// The subscribers of a limiter that is not a [`Gate`](crate::Gate), for authors of limiters with events.
 ///
 /// ```
 /// use plimsoll::{Event, EventKind, Listeners, Moment, Priority, Reason, Snapshot};
@@ -32,7 +32,7 @@ impl Sink for Writer<Event> {
 ///
 /// impl Maintenance {
 ///     fn refuse(&self) {
-///         // Costs one load while nobody listens.
+///         // Costs one load while there are no subscribers.
 ///         if self.listeners.are_there() {
 ///             let kind = EventKind::Rejected { priority: Priority::Normal, reason: Reason::Closed };
 ///             self.listeners.emit(Event::new(kind, Moment::ORIGIN, &Snapshot::of(0, 0)));
@@ -53,7 +53,7 @@ pub struct Listeners<T> {
 }
 
 impl<T> Listeners<T> {
-    /// No subscribers.
+    /// Creates an empty list of subscribers.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -66,14 +66,14 @@ impl<T> Listeners<T> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are subscribers. A load of one flag.
+    /// Whether there are subscribers. It loads one flag.
     #[inline]
     #[must_use]
     pub fn are_there(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Adds a subscriber, for which at most `capacity` events are stored.
+    /// Adds a subscriber. At most `capacity` events are stored for it; more are lost and counted.
     pub fn subscribe(&self, capacity: usize) -> Events<T> {
         let (writer, events) = Writer::new(capacity);
         let mut feeds = self.feeds();
@@ -82,7 +82,7 @@ impl<T> Listeners<T> {
         events
     }
 
-    /// Whether there still are subscribers. Those that are gone are removed.
+    /// Whether there still are subscribers. It removes those that were dropped.
     #[must_use]
     pub fn are_left(&self) -> bool {
         let mut feeds = self.feeds();

@@ -4,7 +4,7 @@ use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, Gate, Metadata, Moment, Queue, Rule};
 
-/// Settings of a [`Gate`]. [`Gate::builder`] returns one.
+/// The settings of a [`Gate`]. [`Gate::builder`] returns one.
 ///
 /// ```
 /// use plimsoll::{Clock, Gate, Queue, TokenBucket};
@@ -46,16 +46,15 @@ impl<R: Rule> GateBuilder<R> {
         }
     }
 
-    /// Sets the clock. The default is [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive)
-    /// limit.
+    /// Sets the clock. Default: [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
     ///
-    /// A [`ManualClock`](crate::ManualClock) makes a test exact and keeps it from sleeping.
+    /// A [`ManualClock`](crate::ManualClock) makes a test exact and prevents it from sleeping.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Sets the queue in which [`Gate::acquire`] waits. Without one, which is the default, `acquire` refuses what
+    /// Sets the queue in which [`Gate::acquire`] waits. Default: none, and `acquire` refuses every demand that
     /// [`Gate::try_acquire`] refuses.
     ///
     /// ```
@@ -78,21 +77,21 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
-    /// Sets what refusals and permits say about the limiter: a phrase, a code, pairs. See [`Metadata`].
+    /// Sets the metadata of refusals and permits: a phrase, a code, pairs. See [`Metadata`].
     pub fn metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
         self
     }
 
-    /// Sets whether the gate counts grants and refusals, for [`Snapshot`](crate::Snapshot). The default is yes. Counting
-    /// costs a kilobyte and, by the benchmarks, less than a nanosecond a decision.
+    /// Sets whether the gate counts grants and refusals, for [`Snapshot`](crate::Snapshot). Default: yes. Counting
+    /// costs a kilobyte and, by the benchmarks, less than a nanosecond per decision.
     pub fn totals(mut self, counted: bool) -> Self {
         self.totals = counted;
         self
     }
 
-    /// Has windows and refills counted from this moment, and not from when it is built: it goes on for another gate, of a
-    /// process before this one.
+    /// Counts windows and refills from this moment instead of the moment of [`build`](Self::build), for a gate that
+    /// continues one of an earlier process.
     #[doc(hidden)]
     pub fn began(mut self, at: Moment) -> Self {
         self.began = Some(at);

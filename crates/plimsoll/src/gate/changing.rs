@@ -12,7 +12,7 @@ use crate::wakeups::BATCH;
 use crate::{Carry, Clock, Concurrency, InvalidLimit, Moment, Queue, Rule};
 
 impl<R: Rule> Gate<R> {
-    /// Replaces the rule, and serves the waiters that fit the new limit. [`Carry`] says what becomes of the state.
+    /// Replaces the rule, and serves the waiters that fit the new limit. [`Carry`] sets how usage is carried over.
     ///
     /// From then on every decision takes the lock: the fast path is for limits that never change. A limit whose permits
     /// are returned is [resized](Gate::resize) instead; replacing one is a compile-time error.
@@ -61,8 +61,8 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Asks the rule again, and serves the waiters that fit. For [rules of your own](Rule) whose answer depends on more than
-    /// time and what was taken, such as a measurement: call it when that changes.
+    /// Asks the rule again, and serves the waiters that fit. For [custom rules](Rule) with an answer that depends on
+    /// more than time and usage, such as a measurement: call it when that changes.
     pub fn recheck(&self) {
         self.core.enter(self.core.clock.precise_now(), |turn| {
             turn.inside.forecast.forget();
@@ -70,9 +70,9 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Makes `amount` more available, at most up to the limit, and serves waiters.
+    /// Makes `amount` more permits available, at most up to the limit, and serves waiters.
     ///
-    /// On a limit whose permits are returned it does nothing.
+    /// It does nothing on a limit whose permits are returned.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -91,7 +91,7 @@ impl<R: Rule> Gate<R> {
 
     /// Resets the state to that of a new gate. Waiters stay in the queue, or are served.
     ///
-    /// On a limit whose permits are returned it does nothing: the permits that are out still count.
+    /// It does nothing on a limit whose permits are returned: the permits in use still count.
     ///
     /// ```
     /// use plimsoll::{Gate, TokenBucket};
@@ -110,7 +110,7 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Sets the bound of the queue. Demands that already wait stay. Without a queue it does nothing.
+    /// Sets the bound of the queue. Current waiters stay. Without a queue it does nothing.
     ///
     /// With a bound of 0 no further demand joins the queue.
     pub fn set_queue_bound(&self, bound: u64) {
@@ -121,7 +121,7 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Replaces or removes the queue. Demands that already wait stay, and are served in the new order.
+    /// Replaces or removes the queue. Current waiters stay, and are served in the new order.
     pub fn set_queue(&self, queue: Option<Queue>) {
         let patient = queue.is_none_or(|queue| queue.timeout.is_none());
         self.core.enter(self.core.clock.precise_now(), |turn| {
@@ -133,9 +133,9 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Closes the gate: all waiters and all later demands are refused with [`Reason::Closed`](crate::Reason::Closed).
-    /// Permits that are out may still be returned.
+    /// Permits in use can still be returned.
     ///
-    /// For shutting down: new work is refused, work that runs ends by itself. A closed gate stays closed.
+    /// For shutting down: new work is refused, running work ends by itself. A closed gate stays closed.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Reason};
@@ -152,9 +152,9 @@ impl<R: Rule> Gate<R> {
         self.core.close();
     }
 
-    /// Grants nothing until [`resume`](Self::resume): demands are refused with [`Reason::Closed`](crate::Reason::Closed),
-    /// and waiters stay. What was granted when this returns is all that is granted, so that another limiter can go on
-    /// from there.
+    /// Stops granting until [`resume`](Self::resume): demands are refused with
+    /// [`Reason::Closed`](crate::Reason::Closed), and waiters stay. Nothing is granted after this returns, so that
+    /// another limiter can continue from the state.
     #[doc(hidden)]
     pub fn pause(&self) {
         self.core.enter(self.core.clock.precise_now(), |turn| {

@@ -17,8 +17,8 @@ impl<R: Rule> Gate<R> {
     /// Subscribes to the events of the gate from now on. At most `capacity` events are stored until they are read; more
     /// are lost and counted. See [`Events`].
     ///
-    /// The first events are the limit and the bound of the queue as they are. While there is a subscription, each decision
-    /// takes the lock.
+    /// The first events report the current limit and queue bound. While there is a subscription, each decision takes
+    /// the lock.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -44,8 +44,9 @@ impl<R: Rule> Gate<R> {
         events
     }
 
-    /// Calls a function with each event of the gate from now on, on a thread of its own: slow or panicking, it disturbs
-    /// nobody. See [`Listener`].
+    /// Calls a function with each event of the gate from now on, on a thread of its own. See [`Listener`].
+    ///
+    /// A slow or panicking callback does not affect the limiter.
     ///
     /// ```
     /// use plimsoll::{Concurrency, EventKind, Gate};
@@ -62,7 +63,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// If the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(Event) + Send + 'static,

@@ -121,7 +121,7 @@ impl<R: Rule> Core<R> {
 
 /// What a returned permit came to.
 struct Handed {
-    /// Whom to wake.
+    /// The waker of the waiter that was granted.
     to: Option<Waker>,
     /// Whether the next waiter is to be served too.
     more: bool,

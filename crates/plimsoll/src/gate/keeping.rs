@@ -4,7 +4,7 @@ use super::Gate;
 use crate::{Moment, Rule};
 
 impl<R: Rule> Gate<R> {
-    /// When its rule began, and its state.
+    /// The moment at which its rule began, and its state.
     #[doc(hidden)]
     #[must_use]
     pub fn kept(&self) -> (Moment, R::State) {
@@ -12,8 +12,8 @@ impl<R: Rule> Gate<R> {
             .look(|rule, _, state, _| (rule.began(), state.clone()))
     }
 
-    /// Puts a state in the place of its own, which `state` makes for the rule at this moment. Permits that are out count
-    /// where they are kept, so on a limit whose permits are returned it does nothing.
+    /// Replaces the state by the one that `state` makes for the rule at this moment. On a limit whose permits are
+    /// returned it does nothing: permits in use are counted by the limiter that granted them.
     #[doc(hidden)]
     pub fn restore(&self, state: impl FnOnce(&R, Moment) -> R::State) {
         self.change(|turn| *turn.state = state(turn.rule, turn.now));

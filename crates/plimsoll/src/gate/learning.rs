@@ -71,8 +71,8 @@ impl<R: Rule> Core<R> {
         let in_use = self
             .rule
             .in_use(&R::Fast::unpack(&self.rule, word, now), now);
-        // The word says what is left. If the limit has changed since, nobody knows of which limit; of the two the
-        // smaller one makes nothing up.
+        // The word holds the remainder. If the limit has changed since, it may belong to either limit; the smaller one
+        // overestimates nothing.
         let grown = self.rule.limit().saturating_sub(limit);
         let in_use = in_use.saturating_sub(grown);
         // No demand waits while the state is in the word.

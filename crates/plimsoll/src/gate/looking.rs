@@ -151,7 +151,7 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// A copy of the numbers of the gate: the limit, what is in use, what waits, and totals. It takes the lock.
+    /// A copy of the numbers of the gate: the limit, the numbers in use and waiting, and totals. It takes the lock.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -169,7 +169,7 @@ impl<R: Rule> Gate<R> {
 
     /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
     ///
-    /// Another caller may take the permits before this one does, so an answer of yes is no promise.
+    /// Another caller may take the permits before this one does, so `Ok` is no promise.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -191,7 +191,8 @@ impl<R: Rule> Gate<R> {
         self.core.estimate(demand.into(), true)
     }
 
-    /// Whether there is room for anything new. See [`LimiterExt::check_saturation`](crate::LimiterExt::check_saturation).
+    /// Whether there is room for another demand. See
+    /// [`LimiterExt::check_saturation`](crate::LimiterExt::check_saturation).
     ///
     /// # Errors
     ///
@@ -231,7 +232,7 @@ impl<R: Rule> Gate<R> {
         })
     }
 
-    /// What is reported to callers: the limit, how much of it is left, and when there is more. See [`Standing`].
+    /// The numbers to report to callers: the limit, the remainder, and when there is more. See [`Standing`].
     #[must_use]
     pub fn standing(&self) -> Standing {
         let core = &*self.core;

@@ -44,7 +44,7 @@ pub use builder::GateBuilder;
 pub(crate) use locked::Counted;
 pub(crate) use weak::WeakGate;
 
-/// A limiter in memory: a [`Rule`] with a clock and, if it is built with one, a [`Queue`].
+/// A limiter in memory: a [`Rule`] with a clock and, optionally, a [`Queue`].
 ///
 /// A clone is a handle to the same limiter. All methods take `&self`. While no demand waits, a decision is one
 /// compare-and-exchange: it allocates nothing and takes no lock. A rule whose state does not fit a word, such as
@@ -52,10 +52,10 @@ pub(crate) use weak::WeakGate;
 ///
 /// # Which method to call
 ///
-/// - [`try_acquire`](Self::try_acquire) answers at once: for servers that refuse what exceeds the limit.
+/// - [`try_acquire`](Self::try_acquire) answers at once: for servers that refuse requests above the limit.
 /// - [`acquire`](Self::acquire) waits in the queue: for clients that keep to the limit of another service.
-/// - [`reserve`](Self::reserve) takes now what is used later, and returns when: for schedulers.
-/// - [`take_up_to`](Self::take_up_to) takes what there is: for work that can be cut to size.
+/// - [`reserve`](Self::reserve) takes now for later use, and returns when: for schedulers.
+/// - [`take_up_to`](Self::take_up_to) takes as many permits as are available: for work that can be cut to size.
 /// - [`charge`](Self::charge) takes after the fact: for costs that are known when the work is done.
 ///
 /// Code that takes any limiter uses the trait [`Limiter`](crate::Limiter), which a gate implements.
@@ -91,13 +91,13 @@ pub struct Gate<R: Rule> {
 impl<R: Rule> Gate<R> {
     /// A limiter without a queue, on the system's clock.
     ///
-    /// It is [`builder`](Self::builder) with no setting changed. A rule has checked its numbers when it was made, so a gate of
-    /// it cannot fail.
+    /// It is [`builder`](Self::builder) with no setting changed. A rule has checked its numbers already, so building a
+    /// gate cannot fail.
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
 
-    /// A limiter with other settings.
+    /// Returns a builder.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -286,7 +286,7 @@ impl<R: Rule> Gate<R> {
         crate::blocking::wait(self.acquire(demand))
     }
 
-    /// Takes permits that may be used later, and returns when. It never waits. See [`Reservation`].
+    /// Takes permits for later use, and returns when they may be used. It never waits. See [`Reservation`].
     ///
     /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows put the reservation before all later demands,
     /// whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if the gate has one.
@@ -299,7 +299,7 @@ impl<R: Rule> Gate<R> {
     /// gate.try_acquire(2)?;
     /// let reserved = gate.reserve(2)?;
     /// assert_eq!(reserved.wait(), Some(Duration::from_secs(1)));
-    /// // Not if it takes longer than the caller has time.
+    /// // Refused: the wait would be longer than the time-out.
     /// assert!(gate.reserve(Demand::ONE.within(Duration::from_secs(1))).is_err());
     /// # Ok::<(), plimsoll::Denied>(())
     /// ```
@@ -332,7 +332,7 @@ impl<R: Rule> Gate<R> {
         self.core.reserve(self.shared(), demand.into())
     }
 
-    /// Takes as many permits as are available, at most `most`. [`Permit::cost`] is how many.
+    /// Takes as many permits as are available, at most `most`. [`Permit::cost`] is the number taken.
     ///
     /// While demands wait in a fifo queue it takes none.
     ///
@@ -355,8 +355,7 @@ impl<R: Rule> Gate<R> {
         self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }
 
-    /// Takes `cost` for permits that are out already, of a limiter that this one replaces: before those who wait, and
-    /// also what exceeds the limit.
+    /// Takes `cost` for permits that a replaced limiter granted: ahead of waiters, and also above the limit.
     #[doc(hidden)]
     pub fn occupy(&self, cost: u64) -> Permit<'_> {
         let core = &*self.core;
@@ -375,7 +374,7 @@ impl<R: Rule> Gate<R> {
         self.core.name.and_then(Name::as_str)
     }
 
-    /// What its refusals and permits say about it.
+    /// The metadata of its refusals and permits.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.core.name.and_then(Name::metadata)

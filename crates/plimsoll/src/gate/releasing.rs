@@ -149,11 +149,11 @@ impl<R: Rule> Turn<'_, R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// Takes `cost` after the fact, for work whose cost is known only when it is done. It cannot be refused.
+    /// Takes `cost` after the fact, for work with a cost that is known only when it is done. It cannot be refused.
     ///
     /// A [`TokenBucket`](crate::TokenBucket) goes into debt, and later demands wait until it is refilled. A limit that
     /// cannot go into debt is used up, and the rest is not charged. A limit whose permits are returned charges nothing,
-    /// since there is no permit that would return it.
+    /// since no permit would return it.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};

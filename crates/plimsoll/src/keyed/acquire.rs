@@ -12,11 +12,11 @@ use super::short::Asked;
 use super::step::{Decided, Done, How, Step};
 use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};
 
-/// Waits for a permit of one key. See [`Keyed::acquire`].
+/// A future that yields a permit of one key. See [`Keyed::acquire`].
 ///
-/// Dropping it leaves the queue of the key at once; it never loses a permit. Nothing happens before the first poll: that
-/// asks the key, and joins the queue of the key if there is one. The key stays known while anybody waits for it, whatever
-/// [`max_keys`](crate::KeyedBuilder::max_keys) says.
+/// Nothing happens before the first poll, which asks the key, and joins the queue of the key if there is one. Dropping
+/// the future leaves that queue at once and loses no permit. The key stays in the table while demands wait for it,
+/// whatever [`max_keys`](crate::KeyedBuilder::max_keys) is.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Demand, Keyed, Queue, Reason};

@@ -12,18 +12,18 @@ use crate::name::Name;
 use crate::totals::Totals;
 use crate::{Clock, InvalidLimit, Metadata, Moment, Queue, Rule};
 
-/// What happens to a new key when all places are taken by keys that cannot be evicted without losing their state.
+/// The treatment of a new key when all places are taken by keys that cannot be evicted without losing their state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The new key is refused. No caller can make its own use forgotten by bringing new keys.
+    /// The new key is refused. No caller can have its own usage forgotten by bringing new keys.
     Refuse,
-    /// The new key takes the place of the least recently used key of its shard. Each state then stores when it was last
-    /// used, and needs more than 8 bytes.
+    /// The new key replaces the least recently used key of its shard. Each state then stores when it was last used, and
+    /// needs more than 8 bytes.
     EvictLeastRecent,
 }
 
-/// Settings of a [`Keyed`] limit. [`Keyed::builder`] returns one.
+/// The settings of a [`Keyed`] limit. [`Keyed::builder`] returns one.
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket, WhenFull};
@@ -75,16 +75,16 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
-    /// Sets the clock. The default is [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
+    /// Sets the clock. Default: [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
     ///
-    /// All keys share it. A [`ManualClock`](crate::ManualClock) makes a test exact and keeps it from sleeping.
+    /// All keys share it. A [`ManualClock`](crate::ManualClock) makes a test exact and prevents it from sleeping.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own, with these bounds, while it has
-    /// waiters. Without a queue nobody waits.
+    /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own, with these bounds, while it
+    /// has waiters. Without a queue, demands never wait. Default: none.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Queue};
@@ -111,16 +111,17 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
-    /// Sets what refusals and permits say about the limiter: a phrase, a code, pairs. See [`Metadata`].
+    /// Sets the metadata of refusals and permits: a phrase, a code, pairs. See [`Metadata`].
     pub fn metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
         self
     }
 
-    /// Sets how many keys have a state at most, a million by default, and as many [limits](Keyed::set_limit) of single keys.
+    /// Sets the maximum number of keys with a state, and of keys with a [limit](Keyed::set_limit) of their own.
+    /// Default: a million.
     ///
-    /// The bound is one on memory: callers that can choose keys, such as addresses, cannot make the table grow beyond it.
-    /// Memory is allocated as keys come, not for `max_keys` at once.
+    /// It bounds memory: callers that choose keys, such as addresses, cannot make the table grow beyond it. Memory is
+    /// allocated as keys come, not for `max_keys` at once.
     ///
     /// # Panics
     ///
@@ -133,7 +134,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         }
     }
 
-    /// Sets how many keys have a state at most, a million by default, and as many [limits](Keyed::set_limit) of single keys.
+    /// [`max_keys`](Self::max_keys) for a number from outside the program. Default: a million.
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         Ok(self)
     }
 
-    /// Sets what happens to a new key when all places are taken. The default is [`WhenFull::Refuse`].
+    /// Sets the treatment of a new key when all places are taken. Default: [`WhenFull::Refuse`].
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota, Reason, WhenFull};
@@ -168,21 +169,21 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
-    /// Sets whether the limit counts grants and refusals. The default is yes.
+    /// Sets whether the limit counts grants and refusals. Default: yes.
     pub fn totals(mut self, counted: bool) -> Self {
         self.totals = counted;
         self
     }
 
-    /// Has windows and refills counted from this moment, and not from when it is built: it goes on for another limit, of a
-    /// process before this one.
+    /// Counts windows and refills from this moment instead of the moment of [`build`](Self::build), for a limit that
+    /// continues one of an earlier process.
     #[doc(hidden)]
     pub fn began(mut self, at: Moment) -> Self {
         self.began = Some(at);
         self
     }
 
-    /// Sets the hasher of keys. It should be keyed, as the default is, if callers choose the keys.
+    /// Sets the hasher of keys. It should be seeded at random, as the default is, if callers choose the keys.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<K, R, T> {
         KeyedBuilder {
             keys: PhantomData,

@@ -31,9 +31,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     /// assert_eq!(refused.map(|it| it.key).as_deref(), Some("red"));
     /// ```
     ///
-    /// There is no first event of a key. While there are subscribers a key that is asked has a whole [`Gate`], as one
-    /// with waiters has; there are no more of them than [`max_keys`](super::KeyedBuilder::max_keys), and they go when their
-    /// keys are evicted. Without subscribers events cost nothing.
+    /// A key has no initial event. While there are subscribers a key that is asked has a whole [`Gate`], like a key
+    /// with waiters; there are at most [`max_keys`](super::KeyedBuilder::max_keys) of them, and they are dropped when
+    /// their keys are evicted. Without subscribers events cost nothing.
     pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<K>> {
         let shared = &*self.shared;
         // Also keeps two that subscribe at once apart.
@@ -48,7 +48,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
         events
     }
 
-    /// Adds subscribers that are not its own, for several tables that report as one. They must not have been added before.
+    /// Adds subscribers of another table, so that several tables report as one. Each may be added once.
     #[doc(hidden)]
     pub fn report_to(&self, heard: &Arc<Listeners<KeyedEvent<K>>>) {
         let shared = &*self.shared;
@@ -71,8 +71,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
         }
     }
 
-    /// Calls a function with each event of all keys from now on, on a thread of its own: slow or panicking, it disturbs
-    /// nobody. See [`Listener`].
+    /// Calls a function with each event of all keys from now on, on a thread of its own. See [`Listener`].
+    ///
+    /// A slow or panicking callback does not affect the limiter.
     ///
     /// ```
     /// use plimsoll::{EventKind, Keyed, TokenBucket};
@@ -89,7 +90,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// If the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<K>) + Send + 'static,

@@ -7,11 +7,10 @@ use std::sync::OnceLock;
 use foldhash::SharedSeed;
 use foldhash::quality::{FoldHasher, SeedableRandomState};
 
-/// The hasher of a [`Keyed`](crate::Keyed) limit unless another is set: fast, and keyed with randomness of
-/// the operating system.
+/// The default hasher of a [`Keyed`](crate::Keyed) limit: fast, and seeded from the operating system's randomness.
 ///
-/// It is not made to withstand somebody who learns from how long answers take. It need not: a table that sees
-/// more collisions than chance allows goes on with [`RandomState`].
+/// It is not designed to resist an attacker who measures response times. It need not: a table with more collisions than
+/// chance allows switches to [`RandomState`].
 ///
 /// Set another one with [`KeyedBuilder::hasher`](crate::KeyedBuilder::hasher) where keys are trusted and already spread, or
 /// where hashes must be the same in every run:

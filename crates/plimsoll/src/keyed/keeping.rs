@@ -10,22 +10,22 @@ use super::table::View;
 use crate::{Denied, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// When its rule began.
+    /// The moment at which its rule began.
     #[doc(hidden)]
     #[must_use]
     pub fn began(&self) -> Moment {
         self.shared.shards[0].lock().rule.began()
     }
 
-    /// How many parts [`kept`](Self::kept) shows one by one.
+    /// The number of parts that [`kept`](Self::kept) visits one by one.
     #[doc(hidden)]
     #[must_use]
     pub fn parts(&self) -> usize {
         self.shared.shards.len()
     }
 
-    /// Shows the keys of a part with their states, behind a lock that decisions about these keys take as well. Keys with
-    /// a limit of their own are left out.
+    /// Visits the keys of a part with their states, under a lock that decisions about these keys take as well. Keys
+    /// with a limit of their own are skipped.
     #[doc(hidden)]
     pub fn kept(&self, part: usize, mut see: impl FnMut(&K, &R::State))
     where
@@ -46,8 +46,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Puts a state in the place of that of `key`, which `state` makes for the rule at this moment. Permits that are out
-    /// count where they are kept, so on a limit whose permits are returned it does nothing.
+    /// Replaces the state of `key` by the one that `state` makes for the rule at this moment. On a limit whose permits
+    /// are returned it does nothing: permits in use are counted by the limiter that granted them.
     ///
     /// # Errors
     ///

@@ -12,12 +12,12 @@ use crate::stamp::Stamp;
 use crate::{Carry, Concurrency, Denied, Gate, InvalidLimit, Moment, Queue, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// Gives `key` a limit of its own, which it keeps until it is [forgotten](Self::forget) by name. What it has used
-    /// is carried over as `carry` says; a key that has used nothing begins as the limit begins.
+    /// Sets a limit for `key` alone, which stays until the key is [forgotten](Self::forget) by name. `carry` sets how
+    /// usage is carried over; a key without usage starts as the limit starts.
     ///
-    /// The limit is kept apart from the state of the key. It takes none of the places for states, and stays when the
-    /// state is forgotten because it equals that of a new key. At most [`max_keys`](super::KeyedBuilder::max_keys) keys can have a
-    /// limit of their own.
+    /// The limit is stored apart from the state of the key. It takes none of the places for states, and stays when the
+    /// state is evicted because it equals that of a new key. At most [`max_keys`](super::KeyedBuilder::max_keys) keys
+    /// can have a limit of their own.
     ///
     /// ```
     /// use plimsoll::{Carry, Keyed, Quota, TokenBucket};
@@ -63,8 +63,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(())
     }
 
-    /// Forgets what `key` has used, and its own limit if it has one. Waiters of the key are still served. Returns whether
-    /// the key was known.
+    /// Removes the state of `key`, and its own limit if it has one. Waiters of the key are still served. Returns
+    /// whether the key was known.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -95,8 +95,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         had_own || state.is_some()
     }
 
-    /// Changes the limit of all keys that have none of their own, shard by shard. `carry` says what becomes of
-    /// what they have used.
+    /// Replaces the limit of all keys that have none of their own, shard by shard. `carry` sets how usage is carried
+    /// over.
     ///
     /// ```
     /// use plimsoll::{Carry, FixedWindow, Keyed, Quota};
@@ -159,8 +159,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             .fetch_min(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Lets callers wait in another way, each key in a queue of its own, or not at all. Whoever already waits may stay, and
-    /// is served in the new order.
+    /// Replaces or removes the queue; each key has a queue of its own. Current waiters stay, and are served in the new
+    /// order.
     ///
     /// ```
     /// use plimsoll::{Keyed, Queue, TokenBucket};
@@ -178,8 +178,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Stores at most so many keys from now on. Keys that are known stay known, so there may be more of them until
-    /// enough can be evicted.
+    /// Sets the maximum number of keys. Known keys stay known, so there may be more of them until enough can be
+    /// evicted.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota, Reason};
@@ -203,7 +203,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(())
     }
 
-    /// Refuses every demand of every key from now on, and whoever waits. Permits that are out may still be dropped.
+    /// Closes the limit: refuses all waiters and all later demands, of every key. Permits in use can still be returned.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Reason};
@@ -254,8 +254,19 @@ impl<K: Hash + Eq, R: Rule + Clone> Shard<K, R> {
 }
 
 impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Concurrency, S> {
-    /// Changes the limit of all keys that have none of their own. Permits that are out stay counted. A larger limit
-    /// serves whoever waits; a smaller one takes effect as permits come back.
+    /// Sets the limit of all keys that have none of their own. Permits in use stay in use. A larger limit serves
+    /// waiters; a smaller one takes effect as permits are returned.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Keyed};
+    ///
+    /// let per_user: Keyed<String, _> = Keyed::new(Concurrency::new(1));
+    /// let _first = per_user.try_acquire("ann", 1)?;
+    /// assert!(per_user.try_acquire("ann", 1).is_err());
+    /// per_user.resize(2)?;
+    /// assert!(per_user.try_acquire("ann", 1).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -55,23 +55,23 @@ pub use hash::{KeyHash, KeyHasher};
 ///
 /// # How many keys
 ///
-/// At most [`max_keys`](KeyedBuilder::max_keys), a million unless set. A key whose state equals that of a new key is
-/// evicted within some seconds, a few at a time as part of other calls, and at once when its place is needed. This needs
-/// no thread, and no key gains or loses anything by being evicted. A state that never equals a new one again, such as
-/// that of a bucket that begins with less than its burst and has filled up since, stays. When all places are taken by
-/// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or takes the
-/// place of the least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
+/// At most [`max_keys`](KeyedBuilder::max_keys), by default a million. A key with a state that equals that of a new key
+/// is evicted within some seconds, a few at a time as part of other calls, and at once when its place is needed. This
+/// needs no thread, and evicting such a key changes no decision. A state that never equals a new one again, such as
+/// that of a bucket that starts with less than its burst and has filled up since, stays. When all places are taken by
+/// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or replaces
+/// the least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
 ///
 /// # Keys of text
 ///
-/// A `Keyed<String, _>` allocates for each key that it stores. A key type that keeps short texts in itself, and that is
-/// borrowed as `str` and made of a `String`, such as those of the crates `compact_str` and `smol_str`, needs no memory of its own
-/// for them, and is asked in the same way.
+/// A `Keyed<String, _>` allocates for each key that it stores. A key type that stores short texts inline, and that
+/// implements `Borrow<str>` and `From<String>`, such as those of the crates `compact_str` and `smol_str`, needs no
+/// allocation for them, and is used in the same way.
 ///
 /// # Contention
 ///
-/// Keys are spread over shards by a keyed hash, so that no caller can choose keys of one shard. A decision holds the
-/// lock of its shard while it looks at one state.
+/// Keys are spread over shards by a hash with a random seed, so that no caller can choose keys of one shard. A decision
+/// holds the lock of its shard while it reads and updates one state.
 pub struct Keyed<K, R: Rule, S = KeyHash> {
     shared: Arc<Shared<K, R, S>>,
 }
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Keyed<K, R> {
         Self::builder(rule).build()
     }
 
-    /// The settings of a keyed limit.
+    /// Returns a builder.
     pub fn builder(rule: R) -> KeyedBuilder<K, R> {
         KeyedBuilder::new(rule)
     }
@@ -195,8 +195,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Takes permits of `key`, and waits in the queue of the key if they are not available. See [`Gate::acquire`].
     ///
     /// Each key has a queue of its own: waiters of one key do not delay those of another. Without a
-    /// [queue](KeyedBuilder::queue) nobody waits, and the demand is refused at once. A future that is dropped leaves the
-    /// queue.
+    /// [queue](KeyedBuilder::queue), demands never wait, and the demand is refused at once. Dropping the future leaves
+    /// the queue.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Queue};
@@ -264,7 +264,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         self.estimate_after(key, 0, demand.into())
     }
 
-    /// [`estimate`](Self::estimate), after so much more has been [charged](Self::charge).
+    /// [`estimate`](Self::estimate) after a [charge](Self::charge) of `charged`.
     #[doc(hidden)]
     pub fn estimate_after<Q>(&self, key: &Q, charged: u64, demand: Demand) -> Result<(), Denied>
     where
@@ -292,7 +292,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is how many.
+    /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is the number taken.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -327,8 +327,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The limiter of one key, to wait with, reserve from, or put into an [`All`](crate::All). The key stays as long as
-    /// this limiter lives, and up to a tenth of a second longer.
+    /// The limiter of one key, to wait for, reserve from, or put into an [`All`](crate::All). The key stays in the
+    /// table as long as this limiter lives, and up to a tenth of a second longer.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed};
@@ -354,7 +354,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(Gate::clone(&*shared.lease(key, now)?))
     }
 
-    /// How many keys are known.
+    /// The number of known keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len.load(Ordering::Relaxed)
@@ -368,7 +368,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 }
 
 impl<K, R: Rule, S> Keyed<K, R, S> {
-    /// What its refusals say about it. The permits of a rate do not know their limit, and cannot.
+    /// The metadata of its refusals. Permits of rates do not know their limit, and have none.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.shared.gates.name.and_then(Name::metadata)

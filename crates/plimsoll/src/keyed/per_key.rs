@@ -16,10 +16,10 @@ use crate::{
 };
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// As if `permit`, which was granted to `key`, had never been granted. See [`Permit::undo`].
+    /// Undoes `permit`, which was granted to `key`, as if it had never been granted. See [`Permit::undo`].
     ///
-    /// Permits of rates do not know their key, so undoing them by themselves does nothing. A permit of a limit whose permits
-    /// are returned knows it.
+    /// A permit of a rate does not know its key, so [`Permit::undo`] does nothing for it. A permit of a limit whose
+    /// permits are returned does know it.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -59,7 +59,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         });
     }
 
-    /// Takes for `key` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    /// Takes `cost` for `key` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
     ///
     /// ```
     /// use plimsoll::{Keyed, ManualClock, TokenBucket};
@@ -93,7 +93,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Corrects a permit of `key` whose work turned out to cost `cost`: as if that had been taken when it was granted.
+    /// Corrects the cost of a permit of `key` after the work: as if `cost` had been taken when the permit was granted.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -157,8 +157,19 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// What the owner of `key` may know of its limit: the limit, what is left of it, and when there is more. It stores no key.
-    /// See [`Standing`].
+    /// The standing of `key`: its limit, the remainder, and when there is more. It stores no key.
+    ///
+    /// A key without a state has the standing of a new key.
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Keyed, Quota};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(FixedWindow::new(Quota::per_hour(10)));
+    /// per_tenant.try_acquire("red", 4)?;
+    /// assert_eq!(per_tenant.standing("red").remaining, Some(6));
+    /// assert_eq!(per_tenant.standing("blue").remaining, Some(10));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     pub fn standing<Q>(&self, key: &Q) -> Standing
     where
         K: Borrow<Q>,
@@ -175,8 +186,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Takes, and says how the key stands then, in one step. `None` if that is not all there is to do: then nothing is taken and
-    /// nothing decided.
+    /// Takes, and returns the standing of the key after that, in one step. `None` if the fast path cannot decide: then
+    /// nothing is taken or decided.
     #[doc(hidden)]
     #[inline]
     pub fn take_now<Q>(&self, key: &Q, cost: u64) -> Option<Standing>
@@ -208,7 +219,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// What every key without a limit of its own is promised: the limit and its window.
+    /// The standing of every key without a limit of its own, independent of usage: the limit and its window.
     #[must_use]
     pub fn promise(&self) -> Standing {
         let now = self.shared.gates.clock.now();

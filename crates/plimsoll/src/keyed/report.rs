@@ -13,7 +13,7 @@ use crate::gate::Counted;
 use crate::{Moment, Packed, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// What one key looks like now; `None` if it is not known, and so as good as new.
+    /// The snapshot of one key. `None` if it has no state.
     ///
     /// Grants and refusals are counted for all keys together: see [`snapshot`](Self::snapshot).
     ///
@@ -42,8 +42,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// All keys together: what is in use and queued, and how many demands were granted and refused. The limit
-    /// and what is available are those of one key that nobody uses.
+    /// A snapshot of all keys together: the sums in use and waiting, and how many demands were granted and refused. The
+    /// limit and the available permits are those of one idle key.
     ///
     /// It visits every key, one shard at a time, so the sums are not those of a single moment.
     ///

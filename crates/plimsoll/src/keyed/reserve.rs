@@ -12,7 +12,7 @@ use crate::reservation::{Pending, Reservation};
 use crate::{Demand, Denied, Permit, Reason, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// Takes for `key` ahead of time: the reservation says when its permit may be used. See
+    /// Takes permits of `key` for later use: the reservation says when they may be used. See
     /// [`Gate::reserve_owned`](crate::Gate::reserve_owned).
     ///
     /// The reservation borrows neither the limit nor the key. The key keeps its place as long as the reservation

@@ -1,8 +1,8 @@
 //! A part of the table of keys: open addressing in one piece of memory, without marks for what was removed.
 //!
-//! A key lies in the first free slot from its home on, which follows from its tag, 32 bits of its hash. Most are found in
-//! the cache line where the search begins. Where an entry is removed, those behind it move up, so that a search ends at
-//! the first slot that is free.
+//! A key lies in the first free slot from its preferred slot (`home`) on, which follows from its tag, 32 bits of its hash.
+//! Most are found in the cache line where the search begins. Where an entry is removed, those behind it move up, so that a
+//! search ends at the first slot that is free.
 
 use std::borrow::Borrow;
 use std::iter::zip;
@@ -117,7 +117,7 @@ impl<K> Segment<K> {
         self.slots[at].as_mut()
     }
 
-    /// Adds a key that is not there; there must be room. Returns how far from its home it lies.
+    /// Adds a key that is not present; there must be room. Returns its distance from its preferred slot.
     pub(super) fn put(&mut self, tag: u32, entry: Entry<K>) -> usize {
         let (mut at, mut steps) = (self.home(tag), 0);
         while self.slots[at].is_some() {
@@ -140,7 +140,7 @@ impl<K> Segment<K> {
         }
     }
 
-    /// How many of the keys behind the home of a tag have the same home.
+    /// The number of keys behind the preferred slot of a tag that have the same preferred slot.
     pub(super) fn crowd(&self, tag: u32, tag_of: &impl Fn(&K) -> u32) -> usize {
         let home = self.home(tag);
         let (mut at, mut crowd) = (home, 0);

@@ -26,10 +26,10 @@ pub(super) struct Slots<K> {
     seen: usize,
 }
 
-/// A key that lies so far from its home is reason to look how many have the same.
+/// A key at this distance from its preferred slot makes the table count how many keys share that slot.
 const FAR: usize = 64;
 
-/// So many keys do not have the same home by chance: there are fewer keys than homes.
+/// This many keys do not share a preferred slot by chance: there are fewer keys than slots.
 const COLLISIONS: usize = 16;
 
 /// The numbers of slots of a segment, from an empty one to one for which another is split when it is full. Small ones grow in long

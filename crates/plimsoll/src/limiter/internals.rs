@@ -1,4 +1,4 @@
-//! What our own limiters do for the layers of this workspace.
+//! Operations of the limiters of this workspace for its own layers.
 
 use super::{Limiter, Parts, Target};
 use crate::demand::Demand;
@@ -11,7 +11,8 @@ use crate::permit::Permit;
 use crate::reason::Reason;
 use crate::snapshot::Snapshot;
 
-/// How the limiters of this workspace do what [`LimiterExt`](super::LimiterExt) does, where they do it better than its defaults.
+/// The implementation of [`LimiterExt`](super::LimiterExt) by limiters of this workspace, where it is better than the
+/// defaults.
 #[doc(hidden)]
 pub trait Internals: Limiter {
     /// See [`LimiterExt::source`](super::LimiterExt::source).
@@ -70,7 +71,7 @@ pub trait Internals: Limiter {
         Parts::default()
     }
 
-    /// What stands behind a name now, for callers that ask several limiters at once and wait.
+    /// The limiter behind a name, for callers that wait for several limiters at once.
     fn target(&self) -> Option<Result<Target, Denied>> {
         None
     }
@@ -81,7 +82,7 @@ pub trait Internals: Limiter {
     }
 }
 
-/// Corrects a permit by undoing what was too much, or charging what was too little.
+/// Corrects a permit by undoing the excess, or charging the difference.
 pub(crate) fn settle<'a>(
     permit: &mut Permit<'a>,
     cost: u64,

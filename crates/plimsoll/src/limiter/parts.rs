@@ -1,4 +1,4 @@
-//! What a limiter consists of, for callers that ask several limiters at once.
+//! The parts of a limiter, for callers that ask several limiters at once.
 
 use std::sync::Arc;
 
@@ -7,9 +7,10 @@ use crate::joint::{Joint, KeyGate, WatchReplaced};
 use crate::name::Name;
 use crate::{Demand, Permit};
 
-/// What a limiter consists of: a gate, several limiters, or nothing that is known here.
+/// The parts of a limiter: a gate, several limiters, or unknown.
 ///
-/// Only limiters of this crate say more than the default. A limiter that wraps another passes that one's parts on.
+/// Only limiters of this crate return more than the default. A limiter that wraps another returns the parts of that
+/// one.
 #[derive(Default)]
 pub struct Parts<'a>(Kind<'a>);
 
@@ -41,7 +42,7 @@ impl std::fmt::Debug for Parts<'_> {
     }
 }
 
-/// What is asked in the place of a key, or of a name behind which limiters replace each other.
+/// The limiter behind a key, or behind a name with limiters that replace each other.
 pub struct Target {
     pub(crate) of: TargetOf,
     pub(crate) watch: Option<Arc<dyn WatchReplaced>>,
@@ -65,7 +66,7 @@ impl Target {
         Self { of, watch }
     }
 
-    /// The same, until `watch` says that another has replaced it.
+    /// The same, until `watch` reports that another has replaced it.
     #[must_use]
     pub fn watched(self, watch: impl WatchReplaced + 'static) -> Self {
         let watch: Option<Arc<dyn WatchReplaced>> = Some(Arc::new(watch));
@@ -84,10 +85,10 @@ pub(crate) trait Several: Send + Sync {
     /// The limiters that are asked in its place.
     fn parts(&self) -> Vec<Part>;
 
-    /// Itself, and those of its members that consist of others.
+    /// Itself, and its members that consist of others.
     fn all_several(&self) -> Vec<Arc<dyn Several>>;
 
-    /// One permit of those that its parts have granted for a demand of it. The grant is counted.
+    /// Combines the permits of its parts for one of its demands. The grant is counted.
     fn gather(&self, permits: Vec<Permit<'static>>, demand: Demand) -> Permit<'static>;
 
     /// Counts a grant.
@@ -106,6 +107,6 @@ pub(crate) struct Part {
     pub(crate) gate: Option<Arc<dyn Joint>>,
     /// The name of its refusals, if it has none itself.
     pub(crate) name: Option<Name>,
-    /// How many times its cost is asked for.
+    /// The factor of its cost.
     pub(crate) times: u64,
 }

@@ -17,7 +17,7 @@ use crate::{
     Rule, Shareable, Snapshot, Standing,
 };
 
-/// One limit for several kinds of work, of which each has a share by weight.
+/// Divides one limit among several kinds of work, each with a share by weight.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Demand, Gate, Limiter, Partitions};
@@ -26,9 +26,9 @@ use crate::{
 /// let shares = Partitions::new(gate, [("live", 7), ("batch", 3)]);
 /// let (live, batch) = (shares.get("live").unwrap(), shares.get("batch").unwrap());
 ///
-/// // There is no live work: batch work may have the whole limit.
+/// // There is no live work: batch work may use the whole limit.
 /// let all = batch.try_acquire(10.into())?;
-/// // Live work has come. It gets its share as soon as there is room again, and batch work no more than its own.
+/// // Live work has come. It gets its share as soon as permits are returned, and batch work no more than its own.
 /// assert!(live.try_acquire(1.into()).is_err());
 /// drop(all);
 /// assert!(batch.try_acquire(9.into()).is_ok());
@@ -37,15 +37,15 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// The limit is never exceeded. A partition has a right to its share of the limit, rounded down, at least 1. It may have
+/// The limit is never exceeded. A partition has a right to its share of the limit, rounded down, at least 1. It may use
 /// more while other partitions do not use theirs: a share that its partition has not asked for in a while
-/// ([`lend_after`](Self::lend_after), a second unless set) can be borrowed. When its partition asks again, borrowers get
-/// nothing more until it has its share, but hold what they have until their work is done. So a partition whose share is
-/// lent waits for that work, in the queue of the gate if it has one.
+/// ([`lend_after`](Self::lend_after), by default a second) can be borrowed. When its partition asks again, borrowers
+/// get nothing more until it has its share, but hold their permits until their work is done. So a partition with a
+/// borrowed share waits for that work, in the queue of the gate if it has one.
 ///
-/// Shares follow the limit when it moves, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
+/// Shares follow the limit when it changes, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
 ///
 /// # When to use it
 ///
@@ -55,8 +55,8 @@ use crate::{
 ///
 /// # By key
 ///
-/// They are also a [limit by key](crate::PerKey): the key is the name of a partition, such as a header of a request says
-/// it.
+/// It is also a [limit by key](crate::PerKey): the key is the name of a partition, such as the value of a request
+/// header.
 pub struct Partitions<R: Rule> {
     shared: Arc<Shared<R>>,
     parts: Arc<[Partition<R>]>,
@@ -66,8 +66,8 @@ pub struct Partitions<R: Rule> {
 
 /// One of the [`Partitions`] of a limit: a limiter of its own.
 ///
-/// A clone is a handle to the same partition. A refusal by its share carries its name, one by the whole limit that of the
-/// gate. [`Limiter::snapshot`] shows its share as the limit, and what it holds as in use.
+/// A clone is a handle to the same partition. A refusal by its share carries its name, one by the whole limit that of
+/// the gate. [`Limiter::snapshot`] shows its share as the limit, and its permits as in use.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Limiter, Partitions};
@@ -88,7 +88,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Panics
     ///
-    /// If there are none, if two have the same name, or if a weight is 0.
+    /// If there are no partitions, if two have the same name, or if a weight is 0.
     #[track_caller]
     pub fn new<'a>(gate: Gate<R>, weights: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
         match Self::try_new(gate, weights) {
@@ -99,12 +99,13 @@ impl<R: Rule> Partitions<R> {
 
     /// Divides the limit of `gate` among partitions by weight.
     ///
-    /// Weights are relative: 7 and 3 are the same as 70 and 30. Only a limit whose permits are returned has shares, since a
-    /// share is what a partition may hold at once; for other rules it is a compile-time error.
+    /// Weights are relative: 7 and 3 are the same as 70 and 30. Only a limit whose permits are returned has shares,
+    /// since a share is the number of permits that a partition may hold at once; for other rules it is a compile-time
+    /// error.
     ///
     /// # Errors
     ///
-    /// If there are none, if two have the same name, or if a weight is 0.
+    /// If there are no partitions, if two have the same name, or if a weight is 0.
     pub fn try_new<'a>(
         gate: Gate<R>,
         weights: impl IntoIterator<Item = (&'a str, u32)>,
@@ -160,11 +161,11 @@ impl<R: Rule> Partitions<R> {
         })
     }
 
-    /// Sets for how long a share is not lent after its partition last asked for it. It is lent after twice that time at
-    /// the latest.
+    /// Sets how long a share is not lent after its partition last asked for it. Default: 1 second. It is lent after
+    /// twice that time at the latest.
     ///
-    /// A short time uses the limit better while kinds of work come and go. A long one keeps the share of a partition free that
-    /// asks now and then, and must not wait for borrowers.
+    /// A short time uses the limit better while kinds of work come and go. A long one reserves the share of a partition
+    /// that asks now and then, and must not wait for borrowers.
     pub fn lend_after(&self, idle: Duration) {
         lock(&self.shared.shares).set_lend_after(saturating_nanos(idle).max(1));
     }
@@ -182,10 +183,10 @@ impl<R: Rule> Partitions<R> {
         names.position(|known| known.as_str() == Some(name))
     }
 
-    /// The limit that is shared.
+    /// The gate with the shared limit.
     ///
-    /// Changes of the gate, such as [`resize`](Gate::resize), hold for all partitions. What is taken from the gate itself counts
-    /// against no share, and takes away from all of them.
+    /// Changes of the gate, such as [`resize`](Gate::resize), apply to all partitions. Permits taken from the gate
+    /// itself count against no share, and reduce the limit for all of them.
     #[must_use]
     pub fn gate(&self) -> &Gate<R> {
         &self.shared.gate
@@ -241,7 +242,8 @@ impl<R: Rule> Limiter for Partition<R> {
         gate.estimate(demand)
     }
 
-    /// The share of the partition, and what it has. What waits and the totals are those of the whole limit.
+    /// The share of the partition, and its permits in use. The waiting costs and the totals are those of the whole
+    /// limit.
     fn snapshot(&self) -> Snapshot {
         let part = &*self.part;
         let whole = part.shared.gate.snapshot();

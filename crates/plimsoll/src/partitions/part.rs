@@ -1,4 +1,4 @@
-//! What a partition takes: first from the shares, then from the gate.
+//! A partition takes from its share first, then from the gate.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -9,7 +9,7 @@ use crate::{
     Shareable, Source,
 };
 
-/// What the partitions of one limit share.
+/// The state that the partitions of one limit share.
 pub(super) struct Shared<R: Rule> {
     pub(super) gate: Gate<R>,
     pub(super) names: Box<[Name]>,
@@ -22,14 +22,15 @@ pub(super) struct Part<R: Rule> {
     pub(super) me: Weak<Self>,
 }
 
-/// What a partition has set aside of the shares before the gate has granted it. Dropping it gives it up.
+/// An amount that a partition has set aside of the shares before the gate has granted it. Dropping it releases the
+/// amount.
 pub(super) struct Claim<'a, R: Rule> {
     part: &'a Part<R>,
     cost: u64,
 }
 
 impl<R: Rule> Claim<'_, R> {
-    /// It has got so much: more than it has set aside, if the limit has grown meanwhile.
+    /// Converts the claim into `granted` permits: more than it set aside, if the limit has grown meanwhile.
     fn fulfil(mut self, granted: u64) {
         let more = granted.saturating_sub(std::mem::take(&mut self.cost));
         if more > 0 {
@@ -58,7 +59,7 @@ impl<R: Rule> Part<R> {
     pub(super) fn claim(&self, demand: Demand) -> Result<Claim<'_, R>, Denied> {
         let gate = &self.shared.gate;
         let (now, limit, cost) = (gate.now(), gate.limit(), demand.cost);
-        // What is above the limit is for the gate to refuse.
+        // A cost above the limit is refused by the gate.
         let claimed = if cost > limit {
             Ok(0)
         } else {
@@ -76,7 +77,7 @@ impl<R: Rule> Part<R> {
         Denied::from_rule(refusal, now, (limit, remaining), Some(self.name()))
     }
 
-    /// The gate's permit, as one of this partition.
+    /// Wraps a permit of the gate as one of this partition.
     pub(super) fn adopt(&self, claim: Claim<'_, R>, permit: Permit<'_>) -> Permit<'_> {
         let grant = permit.grant();
         permit.forget();

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl<R: Rule> Partitions<R> {
-    /// Counts keys that name no partition among the partition `name`, where the partitions are asked
-    /// [by key](PerKey). Without it such keys are refused with [`Reason::NoKey`].
+    /// Assigns keys that name no partition to the partition `name`, for demands [by key](PerKey). Default: such keys
+    /// are refused with [`Reason::NoKey`].
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Partitions, PerKey, Reason};
@@ -39,9 +39,9 @@ impl<R: Rule> Partitions<R> {
         Ok(self)
     }
 
-    /// Changes the weights, while the partitions are in use. Those that are not named keep theirs.
+    /// Changes the weights, while the partitions are in use. Partitions that are not named keep theirs.
     ///
-    /// A partition that holds more than its new share keeps it until its permits are returned.
+    /// A partition that holds more than its new share keeps its permits until they are returned.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Partitions};
@@ -73,7 +73,7 @@ impl<R: Rule> Partitions<R> {
         Ok(())
     }
 
-    /// What a partition has, by its name or by a key that is counted among it.
+    /// The snapshot of a partition, by its name or a key of it.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.of_key(key).ok().map(Limiter::snapshot)
@@ -89,7 +89,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Errors
     ///
-    /// If it names none, and keys that name none are not counted among [one](Self::others).
+    /// If the key names no partition, and no partition is set for [others](Self::others).
     pub fn of_key(&self, key: &str) -> Result<&Partition<R>, Denied> {
         let index = self.position(key).or(self.others);
         let part = index.and_then(|index| self.parts.get(index));

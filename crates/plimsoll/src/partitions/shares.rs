@@ -1,4 +1,4 @@
-//! How much of a limit each of its partitions may have.
+//! The share of each partition of a limit.
 
 use crate::{Demand, Moment};
 
@@ -8,18 +8,18 @@ pub(super) struct Shares {
     parts: Vec<Part>,
     /// The sum of all weights.
     weights: u64,
-    /// For so long a share is not lent after its partition last asked for it.
+    /// The time for which a share is not lent after its partition last asked for it.
     lend_after: u64,
 }
 
 #[derive(Debug)]
 struct Part {
     weight: u32,
-    /// What it has, or waits for.
+    /// The amount that it holds or waits for.
     in_use: u64,
-    /// The most it asked for in the present stretch of time, and in the one before.
+    /// The most that it asked for in the current interval, and in the previous one.
     asked: [u64; 2],
-    /// When the present stretch ends.
+    /// The end of the current interval.
     until: Moment,
 }
 
@@ -53,7 +53,7 @@ impl Shares {
         self.weights = weights.sum();
     }
 
-    /// What a partition has a right to: its part of the limit, rounded down, and at least 1.
+    /// The share of a partition: its part of the limit, rounded down, and at least 1.
     pub(super) fn share(&self, index: usize, limit: u64) -> u64 {
         let share = u128::from(limit) * u128::from(self.parts[index].weight);
         // At most the limit: no weight is above the sum of all.
@@ -62,7 +62,7 @@ impl Shares {
             .max(1)
     }
 
-    /// The most a partition may have now: its share, and what the others do not claim.
+    /// The most that a partition may hold now: its share, and the parts that the others do not claim.
     fn allowed(&mut self, index: usize, limit: u64, now: Moment) -> u64 {
         let mut kept = 0_u64;
         for other in (0..self.parts.len()).filter(|other| *other != index) {
@@ -75,7 +75,7 @@ impl Shares {
         limit.saturating_sub(kept).max(share)
     }
 
-    /// Sets what is asked for aside for a partition, or says how much of it it may have.
+    /// Sets `cost` aside for a partition, or returns how much of it it may have.
     pub(super) fn claim(
         &mut self,
         index: usize,
@@ -95,13 +95,13 @@ impl Shares {
         Ok(())
     }
 
-    /// How much a partition could claim.
+    /// The amount that a partition could claim.
     pub(super) fn available(&mut self, index: usize, limit: u64, now: Moment) -> u64 {
         let allowed = self.allowed(index, limit, now);
         allowed.saturating_sub(self.parts[index].in_use)
     }
 
-    /// Counts what a partition was granted without having claimed it.
+    /// Counts a grant to a partition without a claim.
     pub(super) fn add(&mut self, index: usize, cost: u64) {
         let part = &mut self.parts[index];
         part.in_use = part.in_use.saturating_add(cost);
@@ -122,7 +122,7 @@ impl Shares {
 }
 
 impl Part {
-    /// The most it asked for lately.
+    /// The most that it asked for recently.
     fn asked_lately(&mut self, now: Moment, lend_after: u64) -> u64 {
         self.turn(now, lend_after);
         self.asked[0].max(self.asked[1])
@@ -133,7 +133,7 @@ impl Part {
         self.asked[0] = self.asked[0].max(wanted);
     }
 
-    /// Begins a new stretch of time if the present one is over.
+    /// Starts a new interval if the current one is over.
     fn turn(&mut self, now: Moment, lend_after: u64) {
         if now < self.until {
             return;

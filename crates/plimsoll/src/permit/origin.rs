@@ -1,10 +1,10 @@
-//! Where a permit came from, and what can still be done with it.
+//! The limiter of a permit, and its remaining operations.
 
 use std::sync::Arc;
 
 use crate::grant::{NoSource, Shareable, Source};
 
-/// What can still be done with a permit, in one byte.
+/// The remaining operations of a permit, in one byte.
 ///
 /// Every way to end a permit checks and clears [`ALIVE`](Self::ALIVE), so that it ends once.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ impl Flags {
     pub(super) const ALIVE: u8 = 1;
     /// While it is alive, dropping it returns it. Cleared together with `ALIVE`.
     pub(super) const RETURNS: u8 = 2;
-    /// It is what was granted, and not split off from it.
+    /// It is a whole grant, and not split off from one.
     pub(super) const WHOLE: u8 = 4;
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Who would have to leave a queue for somebody else.
+//! The waiters that a new demand would evict from a queue.
 
 use super::Full;
 

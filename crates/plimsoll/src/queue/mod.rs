@@ -16,15 +16,15 @@ pub(crate) use waiters::Waiters;
 
 /// The settings of the queue in which demands wait.
 ///
-/// `bound` is how much may wait, in permits. There are three orders, each with defaults that suit it:
+/// `bound` is the maximum that may wait, in permits. There are three orders, each with defaults that suit it:
 ///
 /// - [`fifo`](Self::fifo): first come, first served. When the queue is full a new demand is refused. No demand passes
 ///   the head of the queue, even if its smaller cost would fit.
 /// - [`lifo`](Self::lifo): last come, first served. When the queue is full the oldest waiter is evicted. A new demand
 ///   that fits is granted at once, although others wait. Under overload the callers of the newest requests are the ones
 ///   that still wait for an answer.
-/// - [`random`](Self::random): each waiter is as likely as any other to be the next. When the queue is full a new demand is
-///   refused. No demand passes the queue.
+/// - [`random`](Self::random): each waiter is as likely as any other to be the next. When the queue is full a new
+///   demand is refused. No demand passes the queue.
 ///
 /// Waiters of a higher [`Priority`](crate::Priority) are served first in every order.
 ///
@@ -45,7 +45,7 @@ pub struct Queue {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Which waiter of a class is served first.
+/// The waiter of a class that is served first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Order {
     Fifo,
@@ -56,32 +56,49 @@ pub(crate) enum Order {
     },
 }
 
-/// Which demand is refused when the queue is full, among those of one class. In a [random](Queue::random) queue
+/// The demand that is refused when the queue is full, among those of one class. In a [random](Queue::random) queue
 /// `Oldest` and `Newest` both choose waiters at random.
+///
+/// ```
+/// use plimsoll::{Full, Queue};
+///
+/// // Refuses new demands instead of evicting the oldest, which is the default of a lifo queue.
+/// let queue = Queue::lifo(100).full(Full::Incoming);
+/// # let _ = queue;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Full {
     /// The new demand.
     Incoming,
-    /// The waiters that have waited longest, as many as the new demand needs room for.
+    /// The waiters that have waited longest, as many as needed to make room for the new demand.
     Oldest,
     /// The waiters that came last before the new demand.
     Newest,
 }
 
-/// What is compared with the bound of the queue.
+/// The amount that is compared with the bound of the queue.
+///
+/// ```
+/// use plimsoll::{Concurrency, Counts, Gate, Queue};
+///
+/// // At most 5 permits wait, however many of the 10 are free.
+/// let queue = Queue::fifo(5).counts(Counts::Waiting);
+/// let gate = Gate::builder(Concurrency::new(10)).queue(queue).build();
+/// # assert!(gate.try_acquire(10).is_ok());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Counts {
-    /// A demand may wait while what is in use, what waits and its own cost together exceed the limit
-    /// by no more than the bound.
+    /// A demand may wait while the permits in use, the waiting costs and its own cost together exceed the limit by no
+    /// more than the bound.
     Excess,
-    /// A demand may wait while what waits and its own cost are no more than the bound.
+    /// A demand may wait while the waiting costs and its own cost are no more than the bound.
     Waiting,
 }
 
 impl Queue {
-    /// First come, first served; a new demand is refused when the queue is full.
+    /// First in, first out; a new demand is refused when the queue is full.
     pub const fn fifo(bound: u64) -> Self {
         Self {
             bound,
@@ -92,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// Last come, first served; the oldest is evicted when the queue is full.
+    /// Last in, first out; the oldest waiter is evicted when the queue is full.
     pub const fn lifo(bound: u64) -> Self {
         Self {
             order: Order::Lifo,
@@ -101,10 +118,10 @@ impl Queue {
         }
     }
 
-    /// Served at random; a new demand is refused when the queue is full.
+    /// Serves waiters at random; a new demand is refused when the queue is full.
     ///
-    /// No caller can gain by asking early or often: every waiter of a class has the same chance. The random numbers are
-    /// those of the system, unless a [seed](Self::seed) is set.
+    /// No caller can gain by asking early or often: every waiter of a class has the same chance. The random numbers
+    /// come from the system, unless a [seed](Self::seed) is set.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -113,7 +130,8 @@ impl Queue {
     /// # assert!(pool.try_acquire(1).is_ok());
     /// ```
     ///
-    /// When a new demand will be served is not known: a time-out is applied when it has passed, and a refusal has no hint.
+    /// The moment at which a waiter is served is not known: a time-out is applied when it has passed, and a refusal has
+    /// no retry time.
     pub const fn random(bound: u64) -> Self {
         Self {
             order: Order::Random { seed: None },
@@ -121,8 +139,8 @@ impl Queue {
         }
     }
 
-    /// Has a [random](Self::random) queue serve in an order that follows from `seed`: the same demands are then served in
-    /// the same order each time, for tests and simulations. Other queues do not change.
+    /// Sets the seed of a [random](Self::random) queue: the same demands are then served in the same order each time,
+    /// for tests and simulations. It has no effect on other queues.
     pub const fn seed(mut self, seed: u64) -> Self {
         if let Order::Random { .. } = self.order {
             self.order = Order::Random { seed: Some(seed) };
@@ -130,19 +148,20 @@ impl Queue {
         self
     }
 
-    /// Sets which demand is refused when the queue is full.
+    /// Sets the demand that is refused when the queue is full. Default: [`Full::Incoming`] for fifo and random queues,
+    /// [`Full::Oldest`] for lifo queues.
     pub const fn full(mut self, full: Full) -> Self {
         self.full = full;
         self
     }
 
-    /// Sets what is compared with the bound.
+    /// Sets the amount that is compared with the bound. Default: [`Counts::Excess`].
     pub const fn counts(mut self, counts: Counts) -> Self {
         self.counts = counts;
         self
     }
 
-    /// Sets the longest time that a demand waits. A shorter time-out of the [`Demand`](crate::Demand) counts instead.
+    /// Sets the longest time that a demand waits. A shorter time-out of the [`Demand`](crate::Demand) takes precedence.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

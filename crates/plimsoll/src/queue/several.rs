@@ -1,4 +1,4 @@
-//! Those who wait for several limiters at once.
+//! Demands that wait for several limiters at once.
 //!
 //! Such a waiter is not served by one queue: it is *offered* its turn, and takes from all of its limiters at once when all
 //! of them have room. Until then its place is reserved.
@@ -80,7 +80,7 @@ impl Waiters {
         place
     }
 
-    /// Who is served after `ticket`, and its cost.
+    /// The waiter that is served after `ticket`, and its cost.
     pub(crate) fn after(&self, ticket: Ticket, order: Order) -> Option<(Ticket, u64)> {
         let node = &self.nodes[ticket.index as usize];
         let next = match order {

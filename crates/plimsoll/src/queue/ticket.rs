@@ -25,8 +25,8 @@ impl Ticket {
     }
 }
 
-/// Who of two that wait for several limiters came first: the same in every queue. Those who wait for one limiter
-/// only have [none](Self::NONE).
+/// The order of demands that wait for several limiters: the same in every queue. A demand for one limiter has
+/// [none](Self::NONE).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Age(pub(crate) u64);
 

@@ -219,8 +219,8 @@ impl Waiters {
         (0..class).rev().flat_map(|lower| self.costs(lower))
     }
 
-    /// Who of its own class would have to go for a newcomer that needs `need` of the bound, after
-    /// everybody of lower classes; `None` if even that is not enough.
+    /// The waiters of its own class that a new demand would evict if it needs `need` of the bound, after all waiters of
+    /// lower classes; `None` if even that is not enough.
     pub(crate) fn evictable(&self, class: usize, full: Full, mut need: u128) -> Option<Evicted> {
         let mut evicted = Evicted {
             who: full,
@@ -248,8 +248,8 @@ impl Waiters {
         (need == 0).then_some(evicted)
     }
 
-    /// Who goes next to make room for a newcomer of `class`: the newest of the lowest class below
-    /// it, then its own class as `full` says; and what it weighs.
+    /// The next waiter to evict for a new demand of `class`, and its weight: the newest of the lowest class below it,
+    /// then its own class as `full` says.
     pub(crate) fn next_to_evict(&self, class: usize, full: Full) -> Option<(Ticket, u128)> {
         let lower = self.lists[..class].iter().find_map(|list| list.newest);
         let own = || match full {

@@ -1,6 +1,6 @@
 //! Whole numbers.
 
-/// How many bits `number` has.
+/// The number of bits of `number`.
 pub(super) const fn bits(number: u64) -> u32 {
     64 - number.leading_zeros()
 }

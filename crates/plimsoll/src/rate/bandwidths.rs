@@ -6,16 +6,16 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// # What it grants
 ///
-/// What all buckets have. A cost is taken from all of them or from none, in one step, so no bucket is charged for the
-/// refusal of another; the limit is the smallest burst.
+/// The minimum of the buckets. A cost is taken from all of them or from none, in one step, so no bucket is charged for
+/// the refusal of another; the limit is the smallest burst.
 ///
 /// # What it remembers
 ///
-/// The filling of each bucket: 32 bytes each, on the heap.
+/// The fill level of each bucket: 32 bytes each, on the heap.
 ///
 /// # When to choose it
 ///
-/// For a short limit on bursts and a long one on volume, of one kind of cost. [`All`](crate::All) joins limiters of
+/// For a short limit on bursts and a long one on volume, of one kind of cost. [`All`](crate::All) combines limiters of
 /// different kinds, with queues and names of their own.
 ///
 /// ```
@@ -40,13 +40,13 @@ struct Bandwidth {
     bucket: TokenBucket,
 }
 
-/// What [`Bandwidths`] remember: the filling of each bucket.
+/// The state of [`Bandwidths`]: the fill level of each bucket.
 pub type Fillings = Box<[Filling]>;
 
 impl Bandwidths {
-    /// All of `buckets`.
+    /// Combines `buckets`.
     ///
-    /// A refusal is ready when the last of them has enough, and its reason is the same for all.
+    /// A refused demand is ready when the last of them has enough tokens; the reason is the same for all.
     ///
     /// ```
     /// use plimsoll::{Bandwidths, Gate, ManualClock, Quota, TokenBucket};
@@ -60,7 +60,7 @@ impl Bandwidths {
     /// let gate = Gate::builder(rule).clock(time.clock()).build();
     /// gate.try_acquire(10)?;
     /// time.advance(Duration::from_secs(1));
-    /// // The first bucket is full again; the second has 10 of its 20, and what came in a second.
+    /// // The first bucket is full again; the second has 10 of its 20, and the refill of a second.
     /// gate.try_acquire(10)?;
     /// let denied = gate.try_acquire(3).unwrap_err();
     /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(8)));
@@ -69,7 +69,7 @@ impl Bandwidths {
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If `buckets` is empty.
     #[track_caller]
     pub fn new(buckets: impl IntoIterator<Item = TokenBucket>) -> Self {
         match Self::try_new(buckets) {
@@ -78,20 +78,20 @@ impl Bandwidths {
         }
     }
 
-    /// All of `buckets`.
+    /// Combines `buckets`.
     ///
     /// # Errors
     ///
-    /// If there are none.
+    /// If `buckets` is empty.
     pub fn try_new(buckets: impl IntoIterator<Item = TokenBucket>) -> Result<Self, InvalidLimit> {
         Self::try_named(buckets.into_iter().map(|bucket| (None, bucket)))
     }
 
-    /// All of `buckets`, each with an id or without. See [`try_named`](Self::try_named).
+    /// Combines `buckets`, each with an optional id. See [`try_named`](Self::try_named).
     ///
     /// # Panics
     ///
-    /// If there are none, or an id is used twice.
+    /// If `buckets` is empty, or an id is used twice.
     #[track_caller]
     pub fn named<'a>(buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>) -> Self {
         match Self::try_named(buckets) {
@@ -100,8 +100,8 @@ impl Bandwidths {
         }
     }
 
-    /// All of `buckets`, each with an id or without: on a [change](crate::Gate::replace), buckets of the
-    /// same id carry over what they hold.
+    /// Combines `buckets`, each with an optional id: on a [replacement](crate::Gate::replace), buckets of the same id
+    /// carry over their tokens.
     ///
     /// ```
     /// use plimsoll::{Bandwidths, Carry, Gate, ManualClock, Quota, TokenBucket};
@@ -110,7 +110,7 @@ impl Bandwidths {
     /// let rule = Bandwidths::try_named([(Some("short"), hourly(10)), (Some("long"), hourly(100))])?;
     /// let gate = Gate::builder(rule).clock(ManualClock::new().clock()).build();
     /// gate.try_acquire(4)?;
-    /// // The order does not matter: `short` goes on from what it held.
+    /// // The order does not matter: `short` continues with its tokens.
     /// let other = Bandwidths::try_named([(Some("long"), hourly(100)), (Some("short"), hourly(10))])?;
     /// gate.replace(other, Carry::AsIs);
     /// assert_eq!(gate.snapshot().available(), 6);
@@ -119,7 +119,7 @@ impl Bandwidths {
     ///
     /// # Errors
     ///
-    /// If there are none, or an id is used twice.
+    /// If `buckets` is empty, or an id is used twice.
     pub fn try_named<'a>(
         buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>,
     ) -> Result<Self, InvalidLimit> {
@@ -172,8 +172,8 @@ impl Bandwidths {
         self.buckets.iter().filter(nameless).count() == 1
     }
 
-    /// The one that `bandwidth` of another configuration goes on from: that of the same id; without an
-    /// id only if neither has another one without.
+    /// The bucket of another configuration that `bandwidth` continues: the one with the same id; a bucket without an id
+    /// only if it is the only one in both.
     fn predecessor(&self, bandwidth: &Bandwidth, alone: bool) -> Option<usize> {
         let same = |known: &Bandwidth| known.id == bandwidth.id;
         let unique = self.buckets.iter().filter(|known| same(known)).count() == 1;

@@ -7,19 +7,19 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 ///
 /// # What it grants
 ///
-/// Up to the limit in each window, whenever in the window it is asked. Around the border between two windows up to twice
-/// the limit can pass in a moment: all of the old window at its end, all of the new one at its beginning.
+/// Up to the limit in each window, at any time within it. Around the border between two windows up to twice the limit
+/// can pass in a moment: all of the old window at its end, all of the new one at its beginning.
 ///
 /// # What it remembers
 ///
-/// The number of the window and what was taken in it: 8 bytes, decided without a lock. A refund returns what was taken
-/// in the same window; what was taken in an earlier one went with it.
+/// The number of the window and the usage in it: 8 bytes, decided without a lock. A refund returns usage of the same
+/// window; usage of an earlier window has expired with it.
 ///
 /// # The formula
 ///
-/// Window k reaches from `start + k · period` up to, not including, `start + (k + 1) · period`. A demand of cost c at the
-/// moment t is granted if what was taken in the window of t, and c, are together at most the limit; a refusal is ready when
-/// the next window begins.
+/// Window k reaches from `start + k · period` up to, not including, `start + (k + 1) · period`. A demand of cost c at
+/// the moment t is granted if the usage of the window of t, and c, are together at most the limit; a refused demand is
+/// ready when the next window begins.
 ///
 /// # When to choose it
 ///
@@ -30,10 +30,11 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 ///
 /// # At the edges
 ///
-/// - A refusal tells callers when the window ends, so all of them come back at the same moment. A queue, or jitter of the
-///   callers, spreads them.
-/// - A [charge](crate::Gate::charge) above what is left uses the window up; what exceeds it is not charged to the next.
-/// - Time that steps back stays in the window that was seen last.
+/// - A refusal reports the end of the window, so all refused callers come back at the same moment. A queue, or jitter
+///   of the callers, spreads them.
+/// - A [charge](crate::Gate::charge) above the remainder uses the window up; the excess is not charged to the next
+///   window.
+/// - Time that steps back stays in the latest window.
 ///
 /// ```
 /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
@@ -56,14 +57,14 @@ pub struct FixedWindow {
     origin: Moment,
 }
 
-/// Where windows begin.
+/// The alignment of windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Align {
     Start,
     Epoch,
 }
 
-/// What a [`FixedWindow`] remembers: the number of the current window and what was taken in it.
+/// The state of a [`FixedWindow`]: the number of the current window and the usage in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Window {
@@ -72,14 +73,14 @@ pub struct Window {
     origin: Moment,
 }
 
-/// How a word is divided: the low bits of the window's number above the bits of what was used.
+/// The layout of a word: the low bits of the window's number above the bits of the usage.
 const USED_BITS: u32 = 32;
 const INDEX_BITS: u32 = 31;
-/// The highest limit whose uses always fit a word.
+/// The highest limit with usage that always fits a word.
 const MOST_PACKED: u64 = (1 << USED_BITS) - 1;
 
 impl FixedWindow {
-    /// As many as the quota's units in each of its periods, counted from the start of the limiter.
+    /// A limit of the quota's units in each of its periods, counted from the start of the limiter.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
@@ -124,7 +125,7 @@ impl FixedWindow {
         self
     }
 
-    /// So many in each window.
+    /// The quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
     }
@@ -135,7 +136,7 @@ impl FixedWindow {
         matches!(self.align, Align::Epoch)
     }
 
-    /// The window that `now` lies in; an earlier one than the state's is the state's.
+    /// The window of `now`, not before that of the state.
     #[inline]
     fn at(&self, state: Window, now: Moment) -> Window {
         let index = self.window.index(now.nanos_since(state.origin));
@@ -220,7 +221,7 @@ impl Rule for FixedWindow {
 
     fn refund(&self, state: &mut Window, now: Moment, taken: Moment, cost: u64) {
         *state = self.at(*state, now);
-        // What was taken in an earlier window is gone with it.
+        // Usage of an earlier window has expired.
         if self.window.index(taken.nanos_since(state.origin)) >= state.index {
             state.used = state.used.saturating_sub(cost);
         }
@@ -255,8 +256,8 @@ impl Rule for FixedWindow {
 impl Packed<Self> for FixedWindow {
     #[inline]
     fn pack(rule: &Self, state: &Window, now: Moment) -> Option<u64> {
-        // As it is now: the number of a window long gone would be taken for one to come. One that is still far
-        // ahead, after the clock stepped back, would be taken for one long gone.
+        // As of now: the number of a window long gone would be read as a future one. One that is still far ahead, after
+        // the clock stepped back, would be read as one long gone.
         let state = rule.at(*state, now);
         let ahead = state.index - rule.window.index(now.nanos_since(state.origin));
         let index = state.index & ((1 << INDEX_BITS) - 1);
@@ -293,7 +294,7 @@ impl Packed<Self> for FixedWindow {
         }
         let mut state = Self::unpack(rule, word, now);
         match rule.take(&mut state, now, cost) {
-            // In a window that others have seen to begin, by a clock that is late.
+            // In a window that another thread has entered, by a clock that is late.
             Ok(()) if rule.recorded_at(&state, now) != now => PackedTake::Unpackable,
             Ok(()) => {
                 Self::pack(rule, &state, now).map_or(PackedTake::Unpackable, PackedTake::Taken)

@@ -1,26 +1,26 @@
 //! Limits on how often work may start.
 //!
-//! Every rule here answers one question: *given everything admitted so far, may this cost start now,
-//! and if not, when?* They differ in what they remember.
+//! Every rule here answers one question: *after all grants so far, may this cost start now, and if not, when?* They
+//! differ in their state.
 //!
-//! | rule | remembers | lets through at once | bytes |
+//! | rule | state | grants at once | bytes |
 //! |---|---|---|---|
 //! | [`TokenBucket`] | one point in time | its burst | 8 |
-//! | [`Bandwidths`] | the same for each of several | the least of their bursts | 32 each |
-//! | [`PenaltyBucket`] | the same, and refusals | its burst, or nothing during a lockout | 64 |
-//! | [`Smooth`] | permits stored and the time of the next | what it stored, and one | 32 |
-//! | [`FixedWindow`] | what was taken in this window | its limit, twice around a border | 8 |
-//! | [`SlidingWindow`] | what was taken, by segment | its limit | 8 a segment |
-//! | [`SlidingCounter`] | what was taken in this window and the last | its limit, about | 32 |
+//! | [`Bandwidths`] | one point in time for each bucket | the smallest of their bursts | 32 each |
+//! | [`PenaltyBucket`] | one point in time, and refusals | its burst, or nothing during a lockout | 64 |
+//! | [`Smooth`] | stored permits and the time of the next | the stored permits, and one | 32 |
+//! | [`FixedWindow`] | the usage of this window | its limit, twice around a border | 8 |
+//! | [`SlidingWindow`] | the usage by segment | its limit | 8 a segment |
+//! | [`SlidingCounter`] | the usage of this window and the last | its limit, about | 32 |
 //! | [`SlidingLog`] | every time in the window, at most as many as its limit | its limit, exactly | 16 a time |
-//! | [`Refresh`] | what is left in this cycle, or owed to the next | its limit, twice around a border | 32 |
+//! | [`Refresh`] | the remainder of this cycle, or the debt of the next | its limit, twice around a border | 32 |
 //!
-//! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at
-//! once; see [`Concurrency`](crate::Concurrency).
+//! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at once; see
+//! [`Concurrency`](crate::Concurrency).
 //!
-//! Methods that change a setting are named for it and return the rule: `TokenBucket::per_second(100).burst(20)`. Where a
-//! setting can be wrong there are two methods with one check: the plain one panics, for numbers that are written in
-//! code, and the one with `try_` reports an [`InvalidLimit`](crate::InvalidLimit), for numbers from outside.
+//! Methods that change a setting are named for it and return the rule: `TokenBucket::per_second(100).burst(20)`. Where
+//! a setting can be invalid there are two methods with one check: the plain one panics, for numbers in code, and the
+//! one with `try_` returns an [`InvalidLimit`](crate::InvalidLimit), for numbers from outside the program.
 //!
 //! [`Share`] divides a rule among processes. A rule of your own implements [`Rule`](crate::Rule).
 

@@ -2,7 +2,7 @@
 
 use crate::Moment;
 
-/// Into so many parts a nanosecond is divided.
+/// The number of parts of a nanosecond.
 const PARTS: u128 = 1 << 16;
 const PARTS_F: f64 = 65536.0;
 

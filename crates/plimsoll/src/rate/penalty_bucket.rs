@@ -8,11 +8,10 @@ use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule, Unpacked};
 ///
 /// # What it grants
 ///
-/// What its bucket grants, except during a lockout. A refusal counts if it comes within the
-/// [soft window](Self::soft_window) of the one before; at the `soft_limit`th in a row the limit is locked for the
-/// [lockout](Self::lockout), whatever the bucket holds by then. Nothing is available meanwhile, and reservations wait
-/// for the end of the lockout. A grant or a reservation starts the count anew. Refusals during a lockout do not
-/// extend it.
+/// The same as its bucket, except during a lockout. A refusal counts if it comes within the [soft
+/// window](Self::soft_window) of the previous one; at the `soft_limit`th in a row the limit is locked for the
+/// [lockout](Self::lockout), however full the bucket is by then. Nothing is available meanwhile, and reservations wait
+/// for the end of the lockout. A grant or a reservation resets the count. Refusals during a lockout do not extend it.
 ///
 /// # What it remembers
 ///
@@ -42,7 +41,7 @@ pub struct PenaltyBucket {
     lockout: Duration,
 }
 
-/// What a [`PenaltyBucket`] remembers: its filling, its refusals, and until when it is closed.
+/// The state of a [`PenaltyBucket`]: its fill level, its refusals, and the end of the lockout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Penalty {
@@ -53,7 +52,7 @@ pub struct Penalty {
 }
 
 impl PenaltyBucket {
-    /// A penalty bucket without a lockout: it works like `bucket`, and calls its refusals
+    /// A penalty bucket without a lockout: it works like `bucket`, and its refusals have
     /// [`Reason::SoftThrottle`](crate::Reason::SoftThrottle).
     pub const fn new(bucket: TokenBucket) -> Self {
         Self {
@@ -64,7 +63,8 @@ impl PenaltyBucket {
         }
     }
 
-    /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
+    /// Sets the lockout, which starts at the `soft_limit`th refusal in a row. A lockout of zero, the default, never
+    /// locks.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, PenaltyBucket, Reason, TokenBucket};
@@ -93,7 +93,7 @@ impl PenaltyBucket {
         }
     }
 
-    /// Locks out for `lockout` at the `soft_limit`th refusal in a row. A lockout of zero never locks.
+    /// [`lockout`](Self::lockout) for a number from outside the program.
     ///
     /// # Errors
     ///
@@ -116,8 +116,7 @@ impl PenaltyBucket {
         Ok(self)
     }
 
-    /// Counts refusals as in a row if each comes within `soft_window` of the one before; 5 seconds unless set. A later
-    /// refusal is the first of a new row.
+    /// Sets the longest time between two refusals in a row. Default: 5 seconds. A later refusal starts a new row.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, PenaltyBucket, Reason, TokenBucket};
@@ -140,14 +139,14 @@ impl PenaltyBucket {
         self
     }
 
-    /// The moment from which a state is at least as good as a new one. It may be better, where new ones are not full.
+    /// The moment from which a state is at least as good as a new one. It may be better, if new ones are not full.
     #[doc(hidden)]
     pub fn no_worse_than_new_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
         let from = self.bucket.full_at(&penalty.filling, now)?;
         Some(from.max(self.unburdened_from(penalty)))
     }
 
-    /// From when on neither refusals nor a lockout count.
+    /// The moment from which neither refusals nor a lockout count.
     fn unburdened_from(&self, penalty: &Penalty) -> Moment {
         let counted = penalty.refusals > 0;
         let refusals = penalty.last_refusal.plus(self.soft_window).plus_nanos(1);
@@ -167,7 +166,7 @@ impl Rule for PenaltyBucket {
     type Fast = Unpacked;
 
     const REMEMBERS_REFUSALS: bool = true;
-    /// The count of refusals that a grant clears is not remembered.
+    /// Refunds do not restore the count of refusals that a grant clears.
     const EXACT_REFUNDS: bool = false;
 
     fn limit(&self) -> u64 {
@@ -216,7 +215,7 @@ impl Rule for PenaltyBucket {
     /// Refusals during a lockout do not extend it, whatever their reason.
     fn refused(&self, penalty: &mut Penalty, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
         if now < penalty.locked_until {
-            // Also one for whom the queue had no room: it would not help to make that longer.
+            // Also a demand that found no room in the queue: extending that would not help.
             let ready_at = refusal.ready_at.max(penalty.locked_until);
             return Refusal {
                 ready_at,
@@ -253,7 +252,7 @@ impl Rule for PenaltyBucket {
         self.remaining(penalty, now)
     }
 
-    /// The whole tokens in the bucket, whether or not it is closed.
+    /// The whole tokens in the bucket, also during a lockout.
     fn remaining(&self, penalty: &Penalty, now: Moment) -> u64 {
         self.bucket.available(&penalty.filling, now)
     }
@@ -271,7 +270,7 @@ impl Rule for PenaltyBucket {
         Some(full_at.max(penalty.locked_until))
     }
 
-    /// A reservation is a grant, so the count of refusals begins anew; and it is not used before a lockout ends.
+    /// A reservation is a grant, so it resets the count of refusals; and it is not used before a lockout ends.
     fn book(&self, penalty: &Penalty, now: Moment, cost: u64) -> Option<(Penalty, Moment)> {
         let (filling, ready_at) = self.bucket.book(&penalty.filling, now, cost)?;
         let booked = Penalty {
@@ -282,12 +281,12 @@ impl Rule for PenaltyBucket {
         Some((booked, ready_at.max(penalty.locked_until)))
     }
 
-    /// Nothing is granted by it, so refusals stay counted and a lockout stands.
+    /// A charge grants nothing, so refusals stay counted and a lockout stands.
     fn charge(&self, penalty: &mut Penalty, now: Moment, cost: u64) {
         self.bucket.charge(&mut penalty.filling, now, cost);
     }
 
-    /// A caller that is locked out stays so.
+    /// A lockout stays.
     fn adopt(&self, old: &Self, penalty: &Penalty, now: Moment, carry: Carry) -> Penalty {
         if carry == Carry::Reset {
             return self.fresh(now);

@@ -2,8 +2,8 @@ use crate::Moment;
 
 /// Equal stretches of time, numbered from an origin.
 ///
-/// Dividing a moment by the length is on the path of every decision, so the reciprocal is kept: two
-/// multiplications instead of a division.
+/// Dividing a moment by the length is on the path of every decision, so the reciprocal is stored: two multiplications
+/// instead of a division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Period {
     nanos: u64,
@@ -36,7 +36,7 @@ impl Period {
         index
     }
 
-    /// Where stretch `index` begins.
+    /// The start of stretch `index`.
     pub(super) fn start(self, origin: Moment, index: u64) -> Moment {
         origin.plus_nanos(self.nanos.saturating_mul(index))
     }

@@ -4,16 +4,16 @@ use super::arithmetic::div_ceil;
 use super::period::Period;
 use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
-/// Permits that are renewed at the start of each cycle; a reservation may reach into cycles to come.
+/// Permits that are renewed at the start of each cycle; a reservation may take from later cycles.
 ///
 /// # What it grants
 ///
 /// Up to the limit in each cycle. A [reservation](crate::Gate::reserve) may take from later cycles, as far ahead as
-/// [`max_wait`](Self::max_wait) allows, and what it took is missing from them. Idle cycles add nothing.
+/// [`max_wait`](Self::max_wait) allows, which leaves less for them. Idle cycles add nothing.
 ///
 /// # What it remembers
 ///
-/// The number of the cycle and what is left in it, below zero if later cycles are in debt: 32 bytes, its origin included.
+/// The number of the cycle and its remainder, below zero if later cycles are in debt: 32 bytes, its origin included.
 ///
 /// # When to choose it
 ///
@@ -40,7 +40,7 @@ pub struct Refresh {
     origin: Moment,
 }
 
-/// What a [`Refresh`] limit remembers: how much is left in which cycle, below 0 if reserved ahead.
+/// The state of a [`Refresh`] limit: the remainder of a cycle, below 0 if reserved ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cycle {
@@ -50,7 +50,7 @@ pub struct Cycle {
 }
 
 impl Refresh {
-    /// As many as the quota's units in each of its periods; nothing is reserved ahead.
+    /// A limit of the quota's units in each of its periods; nothing is reserved ahead.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
@@ -73,8 +73,8 @@ impl Refresh {
         }
     }
 
-    /// Lets reservations wait for up to `max_wait`. A reservation that would have to wait longer is refused, and takes
-    /// nothing from later cycles.
+    /// Sets the longest wait of a reservation. Default: zero. A reservation that would wait longer is refused, and
+    /// takes nothing from later cycles.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
@@ -94,7 +94,7 @@ impl Refresh {
         self
     }
 
-    /// The cycle that `now` lies in.
+    /// The cycle of `now`.
     fn at(&self, cycle: Cycle, now: Moment) -> Cycle {
         let index = self.period.index(now.nanos_since(cycle.origin));
         let Some(passed @ 1..) = index.checked_sub(cycle.index) else {
@@ -110,7 +110,7 @@ impl Refresh {
         }
     }
 
-    /// When `cost` is there, if it is not now.
+    /// The moment at which `cost` is available, if it is not now.
     fn ready_at(&self, cycle: Cycle, cost: u64) -> Moment {
         let missing = i128::from(cost).saturating_sub(cycle.left).max(0);
         let cycles = div_ceil(missing.cast_unsigned(), self.limit);
@@ -179,7 +179,7 @@ impl Rule for Refresh {
 
     fn refund(&self, cycle: &mut Cycle, now: Moment, taken: Moment, cost: u64) {
         *cycle = self.at(*cycle, now);
-        // What was taken in an earlier cycle has been made up for already.
+        // Usage of an earlier cycle has been renewed already.
         if self.period.index(taken.nanos_since(cycle.origin)) >= cycle.index {
             cycle.left = cycle
                 .left
@@ -209,8 +209,8 @@ impl Rule for Refresh {
         }
     }
 
-    /// What was reserved ahead is still missing from the cycles to come. What was used of this cycle is not: it
-    /// leaves nothing of a smaller limit.
+    /// Reservations ahead still reduce the cycles to come. Usage of this cycle does not: it leaves nothing of a smaller
+    /// limit.
     fn adopt(&self, old: &Self, cycle: &Cycle, now: Moment, carry: Carry) -> Cycle {
         let used = old.in_use(cycle, now);
         let of_this_cycle = used.min(old.limit);

@@ -5,8 +5,8 @@ use crate::{Concurrency, InvalidLimit, Quota, Rule};
 
 /// A rule that can be divided among processes, each of which enforces a share of the limit by itself.
 ///
-/// With `n` processes a share of 1/n each is the whole limit again, as far as the load is spread evenly. What cannot be
-/// divided into whole units is granted more rarely instead: a quarter of two in a minute is one in two minutes.
+/// With `n` processes a share of 1/n each is the whole limit again, as far as the load is spread evenly. A share of
+/// less than one unit becomes one unit in a longer period: a quarter of two in a minute is one in two minutes.
 ///
 /// ```
 /// use plimsoll::rate::Share;
@@ -21,8 +21,8 @@ use crate::{Concurrency, InvalidLimit, Quota, Rule};
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 pub trait Share: Rule + Sized {
-    /// The rule that grants this share of what `self` grants. Several units become fewer, rounded down, in the same time;
-    /// a single unit that cannot be divided comes more rarely.
+    /// The rule with this share of the limit of `self`. Several units become fewer, rounded down, in the same period; a
+    /// single unit that cannot be divided gets a longer period.
     ///
     /// ```
     /// use plimsoll::rate::Share;
@@ -113,7 +113,7 @@ fn check(share: f64) -> Result<(), InvalidLimit> {
     Err(InvalidLimit::new("share", share, "above 0 and at most 1"))
 }
 
-/// As many whole units as fit the share; if not even one does, one in so much more time.
+/// The whole units of the share; if it is less than one, one unit in a longer period.
 fn part_of(quota: Quota, share: f64) -> Result<Quota, InvalidLimit> {
     check(share)?;
     match whole_part(quota.units(), share) {

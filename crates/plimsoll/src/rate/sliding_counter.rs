@@ -3,13 +3,13 @@ use std::time::Duration;
 use super::period::Period;
 use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 
-/// A sliding window estimated from two counts: that of the current window and that of the one before.
+/// A sliding window estimated from two counts: those of the current and the previous window.
 ///
 /// # What it grants
 ///
-/// About the limit in any window. What was taken in the previous window is assumed to have been spread evenly over it,
-/// and counts for less as the current window passes: 15 seconds into a minute, three quarters of it. Traffic that was
-/// uneven makes the estimate wrong by as much as it was uneven.
+/// About the limit in any window. The usage of the previous window is assumed to be spread evenly over it, and counts
+/// for less as the current window passes: 15 seconds into a minute, three quarters of it. Uneven traffic makes the
+/// estimate wrong by as much as it was uneven.
 ///
 /// # What it remembers
 ///
@@ -17,9 +17,9 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # The formula
 ///
-/// With `before` taken in the previous window, `current` in this one, and the part p of this window that has passed, a cost
-/// c is granted if current + before · (1 − p) + c ≤ limit. The product is computed in whole numbers of units times
-/// nanoseconds: nothing is rounded before the comparison.
+/// With the usage `before` of the previous window, `current` of this one, and the part p of this window that has
+/// passed, a cost c is granted if current + before · (1 − p) + c ≤ limit. The product is computed in whole numbers of
+/// units times nanoseconds: nothing is rounded before the comparison.
 ///
 /// # When to choose it
 ///
@@ -28,9 +28,10 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # At the edges
 ///
-/// - All of a window taken in its last instant counts for less from the next instant on: up to nearly twice the limit can
-///   pass within a window's length around a border, half of it in the window after the border.
-/// - All of a window taken in its first instant counts for longer than a true sliding window would count it.
+/// - Usage of a whole limit in the last instant of a window counts for less from the next instant on: up to nearly
+///   twice the limit can pass within a window's length around a border, half of it in the window after the border.
+/// - Usage of a whole limit in the first instant of a window counts for longer than a true sliding window would count
+///   it.
 /// - After two idle windows the limit is as new.
 ///
 /// ```
@@ -52,7 +53,7 @@ pub struct SlidingCounter {
     origin: Moment,
 }
 
-/// What a [`SlidingCounter`] remembers: what was taken in the current window and in the one before.
+/// The state of a [`SlidingCounter`]: the usage of the current and of the previous window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
@@ -63,7 +64,7 @@ pub struct Counts {
 }
 
 impl SlidingCounter {
-    /// As many as the quota's units in a window of its period.
+    /// A limit of the quota's units in a window of its period.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
@@ -86,7 +87,7 @@ impl SlidingCounter {
         }
     }
 
-    /// So many in a window.
+    /// The quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
     }
@@ -115,7 +116,7 @@ impl SlidingCounter {
         (counts, elapsed - index * self.window.nanos())
     }
 
-    /// What the window before still counts for after `passed`, times the length of a window.
+    /// The weighted usage of the previous window after `passed`, times the length of a window.
     fn faded(&self, previous: u64, passed: u64) -> u128 {
         u128::from(previous) * u128::from(self.window.nanos() - passed)
     }
@@ -126,7 +127,7 @@ impl SlidingCounter {
         u64::try_from(faded.div_ceil(u128::from(self.window.nanos()))).unwrap_or(u64::MAX)
     }
 
-    /// How much fits beside what is used, rounded down.
+    /// The remainder, rounded down.
     fn room(&self, counts: Counts, passed: u64) -> u64 {
         let window = u128::from(self.window.nanos());
         let free = u128::from(self.limit.saturating_sub(counts.current)) * window;
@@ -153,7 +154,7 @@ impl SlidingCounter {
         if let Some(then) = self.passed_when_fits(counts.current, counts.previous, cost) {
             return start(counts.index).plus_nanos(then.max(passed)).max(now);
         }
-        // In the next window what is current now fades; after that nothing is left of it.
+        // In the next window the current usage fades; after that it has expired.
         match self.passed_when_fits(0, counts.current, cost) {
             Some(then) => start(counts.index.saturating_add(1)).plus_nanos(then),
             None => start(counts.index.saturating_add(2)),
@@ -232,7 +233,7 @@ impl Rule for SlidingCounter {
         *counts = at;
     }
 
-    /// First what was taken in this window; then as much of the window before as still counts for that.
+    /// First the usage of this window; then as much of the previous window as still counts.
     fn add(&self, counts: &mut Counts, now: Moment, amount: u64) {
         let (mut at, passed) = self.at(*counts, now);
         let part = amount.min(at.current);
@@ -263,7 +264,7 @@ impl Rule for SlidingCounter {
         }
     }
 
-    /// What is taken fades for another window; the limit is still of one.
+    /// Usage fades for another window; the limit is still that of one.
     fn window(&self, _now: Moment) -> Option<Duration> {
         Some(Duration::from_nanos(self.window.nanos()))
     }

@@ -4,25 +4,25 @@ use std::time::Duration;
 use crate::moment::saturating_nanos;
 use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked};
 
-/// An exact sliding window: the moment of every take is remembered until it has left the window.
+/// An exact sliding window: stores the moment of every take until it has left the window.
 ///
 /// # What it grants
 ///
-/// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), nothing sooner than
-/// that after the take before. It can [count refusals](Self::counting_refusals) too, so that a caller that does not stop
-/// asking is refused until it stops: that is the usual log in a sorted set of Redis, whose last step stores an action even if
-/// it was blocked. Without this option refusals leave no trace.
+/// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), no two grants closer
+/// than that. It can [count refusals](Self::counting_refusals) too, so that a caller that keeps asking is refused until
+/// it stops: like the usual log in a sorted set of Redis, which also stores blocked actions. Without this option
+/// refusals leave no trace.
 ///
 /// # What it remembers
 ///
-/// 16 bytes for each moment at which anything was taken that is still in the window. Only the newest units can matter,
-/// as many as the limit, so there are never more moments than that, however many refusals are counted.
+/// 16 bytes for each moment in the window at which anything was taken. Only the newest units can matter, as many as the
+/// limit, so there are never more moments than that, however many refusals are counted.
 ///
 /// # The formula
 ///
-/// What was taken at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if what counts
-/// at t, and c, are together at most the limit, and t is at least the gap after the last grant. A refusal is ready when
-/// enough of the oldest takes have left the window, and not before the gap is over.
+/// A take at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if the usage at t,
+/// and c, are together at most the limit, and t is at least the gap after the last grant. A refused demand is ready
+/// when enough of the oldest takes have left the window, and not before the gap is over.
 ///
 /// # When to choose it
 ///
@@ -49,41 +49,41 @@ pub struct SlidingLog {
     count_refused: bool,
 }
 
-/// What a [`SlidingLog`] remembers: when how much was taken, from the oldest to the newest.
+/// The state of a [`SlidingLog`]: the time and cost of each take, oldest first.
 ///
-/// Entries keep running totals, so that what counts at a moment, and the moment at which little enough counts, are
-/// found by halving and not by adding up.
+/// Entries store running totals, so that the usage at a moment, and the moment at which it falls below a number, are
+/// found by binary search and not by adding up.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Log {
     entries: VecDeque<Entry>,
-    /// The running total before the first entry. It wraps around; only differences are looked at.
+    /// The running total before the first entry. It wraps around; only differences are used.
     base: u64,
     /// The latest moment at which anything was recorded, whether or not it still counts.
     newest: Option<Moment>,
 }
 
-/// All that was recorded at one moment.
+/// Everything that was recorded at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Entry {
     at: Moment,
-    /// What was recorded up to and including this.
+    /// The running total up to and including this entry.
     total: u64,
 }
 
 impl Log {
-    /// All that is recorded, whether or not it still counts.
+    /// The sum of all entries, whether or not they still count.
     fn used(&self) -> u64 {
         self.entries.back().map_or(0, |entry| self.up_to(entry))
     }
 
-    /// What is recorded up to and including `entry`.
+    /// The sum up to and including `entry`.
     fn up_to(&self, entry: &Entry) -> u64 {
         entry.total.wrapping_sub(self.base)
     }
 
-    /// What is recorded before the entry at `index`.
+    /// The sum before the entry at `index`.
     fn before(&self, index: usize) -> u64 {
         let before = index.checked_sub(1).and_then(|last| self.entries.get(last));
         before.map_or(0, |entry| self.up_to(entry))
@@ -99,7 +99,7 @@ impl Log {
         self.base = self.base.wrapping_add(units);
     }
 
-    /// Frees so much of the entry at `index`, which must have as much.
+    /// Frees `units` of the entry at `index`, which must have as many.
     fn free(&mut self, index: usize, units: u64) {
         for entry in self.entries.range_mut(index..) {
             entry.total = entry.total.wrapping_sub(units);
@@ -111,7 +111,7 @@ impl Log {
 }
 
 impl SlidingLog {
-    /// As many as the quota's units in any window of its period.
+    /// A limit of the quota's units in any window of its period.
     pub const fn new(quota: Quota) -> Self {
         Self {
             limit: quota.units(),
@@ -121,7 +121,7 @@ impl SlidingLog {
         }
     }
 
-    /// Nothing sooner than `min_gap` after the one before.
+    /// Sets the minimum time between two grants. Default: zero.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
@@ -147,7 +147,7 @@ impl SlidingLog {
         }
     }
 
-    /// Nothing sooner than `min_gap` after the one before.
+    /// [`min_gap`](Self::min_gap) for a duration from outside the program.
     ///
     /// # Errors
     ///
@@ -165,32 +165,32 @@ impl SlidingLog {
         Ok(self)
     }
 
-    /// Counts refused demands as if they had been granted: a caller that keeps trying keeps being refused.
+    /// Counts refused demands as if they had been granted: a caller that keeps trying is refused until it pauses.
     ///
-    /// The hint of a refusal takes the refusal itself into account: after that time without another try there is room.
+    /// The retry time of a refusal includes the refusal itself: after that time without another try there is room.
     pub const fn counting_refusals(mut self) -> Self {
         self.count_refused = true;
         self
     }
 
-    /// So many in any window.
+    /// The quota of any window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window))
     }
 
-    /// The least time between two grants.
+    /// The minimum time between two grants.
     #[must_use]
     pub const fn gap(&self) -> Duration {
         Duration::from_nanos(self.min_gap)
     }
 
-    /// Whether what is refused counts as if it had been granted.
+    /// Whether refused demands count as if they had been granted.
     #[must_use]
     pub const fn counts_refusals(&self) -> bool {
         self.count_refused
     }
 
-    /// How much still counts at `now`.
+    /// The usage at `now`.
     fn counting(&self, log: &Log, now: Moment) -> u64 {
         let gone = log
             .entries
@@ -207,14 +207,14 @@ impl SlidingLog {
         }
     }
 
-    /// The moment under which something that happens at `now` is recorded: time that steps back stands still.
+    /// The moment under which a take at `now` is recorded: time that steps back stands still.
     fn moment(log: &Log, now: Moment) -> Moment {
         log.newest.map_or(now, |newest| newest.max(now))
     }
 
     fn record(&self, log: &mut Log, now: Moment, cost: u64) {
         self.forget_past(log, now);
-        // Whatever leaves the window or is asked for, older units than these decide nothing.
+        // Older units than these cannot affect a decision.
         let cost = cost.min(self.limit);
         log.drop_oldest(log.used().saturating_sub(self.limit - cost));
         let at = Self::moment(log, now);
@@ -227,7 +227,8 @@ impl SlidingLog {
         }
     }
 
-    /// When `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the gap.
+    /// The moment at which `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the
+    /// gap.
     fn ready_at(&self, log: &Log, now: Moment, cost: u64, more: u64) -> Moment {
         if cost > self.limit {
             return Moment::NEVER;
@@ -321,7 +322,7 @@ impl Rule for SlidingLog {
     }
 
     fn refund(&self, log: &mut Log, _now: Moment, taken: Moment, cost: u64) {
-        // Only what was recorded at that very moment: what has left the window is nobody's any more.
+        // Only entries of exactly that moment: takes that have left the window cannot be refunded.
         let found = log.entries.binary_search_by_key(&taken, |entry| entry.at);
         let Ok(index) = found else {
             return;
@@ -345,7 +346,7 @@ impl Rule for SlidingLog {
         }
     }
 
-    /// The minimum gap does not stand in the way of what is charged.
+    /// The minimum gap does not apply to charges.
     fn charge(&self, log: &mut Log, now: Moment, cost: u64) {
         let cost = self.available(log, now).min(cost);
         if cost > 0 {
@@ -359,13 +360,13 @@ impl Rule for SlidingLog {
         Some(leaves.max(now))
     }
 
-    /// A gap goes on even if what began it was made good.
+    /// A gap applies even if the take that began it was refunded.
     fn evictable_from(&self, log: &Log, now: Moment) -> Option<Moment> {
         let full_at = self.full_at(log, now)?;
         Some(full_at.max(self.gap_ends(log)))
     }
 
-    /// The times stay what they were. In proportion there are no such times: what was used counts from now on.
+    /// The times stay as they were. In proportion there are no such times: usage counts from now on.
     fn adopt(&self, old: &Self, log: &Log, now: Moment, carry: Carry) -> Log {
         if matches!(carry, Carry::AsIs | Carry::Used) {
             let mut log = log.clone();

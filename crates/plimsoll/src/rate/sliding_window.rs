@@ -7,12 +7,12 @@ use crate::invalid::Unmet;
 use crate::{Carry, InvalidLimit, Moment, Quota, Refusal, Rule, Unpacked};
 pub use segments::Segments;
 
-/// A window that slides on in steps: what was taken is counted by segment.
+/// A window that slides in steps: usage is counted by segment.
 ///
 /// # What it grants
 ///
-/// Up to the limit in any window, never more. What was taken becomes available again when the window has moved past its
-/// whole segment, so up to one segment later than it could: with 12 segments a minute, up to five seconds late.
+/// Up to the limit in any window, never more. Usage expires when the window has moved past its whole segment, so up to
+/// one segment later than it could: with 12 segments a minute, up to five seconds late.
 ///
 /// # What it remembers
 ///
@@ -53,7 +53,7 @@ pub struct SlidingWindow {
 const MOST_SEGMENTS: u32 = 1 << 16;
 
 impl SlidingWindow {
-    /// As many as the quota's units in a window of its period, in `segments` steps.
+    /// A limit of the quota's units in a window of its period, which slides in `segments` steps.
     ///
     /// ```
     /// use plimsoll::{Quota, SlidingWindow};
@@ -74,7 +74,7 @@ impl SlidingWindow {
         }
     }
 
-    /// As many as the quota's units in a window of its period, in `segments` steps.
+    /// [`new`](Self::new) for numbers from outside the program.
     ///
     /// # Errors
     ///
@@ -113,12 +113,12 @@ impl SlidingWindow {
         })
     }
 
-    /// So many in a window.
+    /// The quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window))
     }
 
-    /// In how many steps the window slides on.
+    /// The number of segments.
     #[must_use]
     pub const fn segments(&self) -> u32 {
         self.segments

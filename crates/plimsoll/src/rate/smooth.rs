@@ -1,14 +1,14 @@
 //! # How it works
 //!
-//! The simplest smooth limiter remembers when it last let anybody through and makes the next one wait for an
-//! interval after that. It forgets how long nothing happened before: after an idle hour it should either
-//! allow a burst, because there is room, or start carefully, because caches are cold. So idle time is kept as
-//! *stored permits*, up to a maximum, and taking stored permits has a price of its own, in time.
+//! The simplest smooth limiter stores the time of the last grant and makes the next caller wait for an interval after
+//! that. It does not store how long it was idle before: after an idle hour it should either allow a burst, because
+//! there is room, or start carefully, because caches are cold. So idle time is stored as *permits*, up to a maximum,
+//! and taking stored permits has a price of its own, in time.
 //!
 //! - Bursty: stored permits are free.
-//! - Warm-up: the more are stored, the colder the system, the dearer each: the price falls in a straight line
-//!   from `cold factor` intervals at the maximum to one interval at the threshold, and stays there. Taking
-//!   several costs the area under that line.
+//! - Warm-up: the more permits are stored, the colder the system and the higher the price of each: the price falls in a
+//!   straight line from `cold factor` intervals at the maximum to one interval at the threshold, and stays there.
+//!   Taking several costs the area under that line.
 //!
 //! ```text
 //!   price of a permit
@@ -19,9 +19,9 @@
 //!                threshold max
 //! ```
 //!
-//! What remains is to remember not the time of the last permit but of the *next*: a caller is let through at
-//! that time and pays by moving it on. Nobody pays for itself; the next one waits. So one that is large is
-//! granted at once if the time has come, and nothing is too large.
+//! The state is the time of the *next* permit instead of the last: a caller is granted at that time and moves it on by
+//! its price. A caller never waits for its own cost; the next caller does. So a large demand is granted at once if the
+//! time has come, and no cost is too large.
 //!
 //! Prices are computed in floating point and rounded to 2^-16 ns before they move the time, which is a whole
 //! number of those: no sum ever loses anything.
@@ -51,7 +51,7 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// # How exact
 ///
-/// Let u = 2^-53, by which a result of floating point is off at most, as a part of itself.
+/// Let u = 2^-53, the maximum relative error of a floating-point result.
 ///
 /// - *The time.* The interval is one division, and the price of a permit that is not stored one product: together
 ///   at most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands that take T together the time
@@ -59,8 +59,9 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 /// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
 ///   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
 ///   all stored, because both are set and not computed.
-/// - *Warm-up.* A stored permit costs at most the cold interval, and its price changes with what is stored by the slope: an error e
-///   of what is stored changes the price of a permit by at most e times the slope, and the price itself is six operations.
+/// - *Warm-up.* A stored permit costs at most the cold interval, and its price depends on the number of stored permits
+///   by the slope: an error e of that number changes the price of a permit by at most e times the slope, and the price
+///   itself is six operations.
 ///
 /// `the_time_of_a_smooth_limit_stays_within_its_bound` holds the first, for ten million demands. Costs above 2^53 are rounded.
 #[derive(Clone, PartialEq, Debug)]
@@ -88,7 +89,7 @@ enum Profile {
     },
 }
 
-/// What a [`Smooth`] limit remembers: the permits stored, and the time of the next.
+/// The state of a [`Smooth`] limit: the stored permits, and the time of the next.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stored {
@@ -101,10 +102,10 @@ pub struct Stored {
 const LONGEST_INTERVAL: f64 = 1e20;
 
 impl Smooth {
-    /// `rate` permits a second; what is not used in `max_burst` of idling can be taken at once. As the limit of
-    /// [many keys](crate::Keyed) it evicts none of them below `max_keys`, as each has something stored.
+    /// `rate` permits a second; up to `max_burst` of idle time is stored as permits, which can be taken at once. As the
+    /// limit of [many keys](crate::Keyed) it evicts none of them below `max_keys`, as each has stored permits.
     ///
-    /// At the beginning nothing is stored. The price of a demand is paid by the next one, which waits for it.
+    /// It starts without stored permits. The price of a demand is paid by the next one, which waits for it.
     ///
     /// # Panics
     ///
@@ -114,7 +115,7 @@ impl Smooth {
         unwrap(Self::try_bursty(rate, max_burst))
     }
 
-    /// `rate` permits a second; what is not used in `max_burst` of idling can be taken at once.
+    /// [`bursty`](Self::bursty) for a rate from outside the program.
     ///
     /// # Errors
     ///
@@ -130,9 +131,9 @@ impl Smooth {
         .try_rate(rate)
     }
 
-    /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes
-    /// `cold_factor` times as long, usually 3. Without warm-up nothing is stored. A limit is cold at the beginning, and
-    /// becomes so again by idling for as long as the warm-up.
+    /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes `cold_factor`
+    /// times as long, usually 3. Without a warm-up no permits are stored. A limit is cold at the start, and becomes so
+    /// again by idling for as long as the warm-up.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Smooth};
@@ -154,8 +155,7 @@ impl Smooth {
         unwrap(Self::try_warm_up(rate, warmup, cold_factor))
     }
 
-    /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes
-    /// `cold_factor` times as long. Without warm-up nothing is stored.
+    /// [`warm_up`](Self::warm_up) for numbers from outside the program.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Smooth {
         .try_rate(rate)
     }
 
-    /// The same limit at another rate, to [change](crate::Gate::replace) to.
+    /// The same limit at another rate, as the argument of [`replace`](crate::Gate::replace).
     ///
     /// # Panics
     ///
@@ -198,7 +198,7 @@ impl Smooth {
         unwrap(self.try_rate(rate))
     }
 
-    /// The same limit at another rate, to [change](crate::Gate::replace) to.
+    /// [`rate`](Self::rate) for a rate from outside the program.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Smooth {
         dear * (first + last) / 2.0 + self.interval * (spent - dear)
     }
 
-    /// What idling until `now` has stored.
+    /// The state after idling until `now`.
     fn idled(&self, stored: Stored, now: u128) -> Stored {
         if now <= stored.next {
             return stored;
@@ -266,7 +266,7 @@ impl Smooth {
         }
     }
 
-    /// Lets `cost` through at the next time and moves it on.
+    /// Grants `cost` at the next time and moves it on.
     fn charge(&self, stored: Stored, cost: u64) -> Stored {
         let cost = cost as f64;
         let spent = cost.min(stored.permits);
@@ -282,10 +282,10 @@ impl Rule for Smooth {
     type State = Stored;
     type Fast = Unpacked;
 
-    /// What stored permits cost depends on how many there were, and parts of them are rounded.
+    /// The price of stored permits depends on their number, and parts of them are rounded.
     const EXACT_REFUNDS: bool = false;
 
-    /// Nothing is too large.
+    /// No cost is too large.
     fn limit(&self) -> u64 {
         u64::MAX
     }
@@ -312,11 +312,11 @@ impl Rule for Smooth {
         if stored.next > parts(now) {
             return 0;
         }
-        // Whoever comes first is let through, whatever is stored.
+        // The first caller is granted, however much is stored.
         whole(self.idled(*stored, parts(now)).permits.max(1.0))
     }
 
-    /// What has been let through and not yet been waited for.
+    /// Granted permits whose time has not passed yet.
     fn in_use(&self, stored: &Stored, now: Moment) -> u64 {
         let owed = to_nanos(stored.next.saturating_sub(parts(now)));
         whole((owed / self.interval).ceil())
@@ -325,7 +325,7 @@ impl Rule for Smooth {
     fn refund(&self, stored: &mut Stored, now: Moment, taken: Moment, cost: u64) {
         let idled = self.idled(*stored, parts(now));
         let owed = idled.next.saturating_sub(parts(now));
-        // Had it not been taken, as much as has come since may have found no room.
+        // Without the take, part of the refill since then may have found no room.
         let since = to_nanos(parts(now).saturating_sub(parts(taken))) / self.interval;
         let held = (cost as f64 - since).max(0.0);
         let refund = to_parts(held * self.interval).min(owed);
@@ -369,7 +369,7 @@ impl Rule for Smooth {
         false
     }
 
-    /// The time owed is kept, whatever becomes of the stored permits.
+    /// The time owed stays, whatever happens to the stored permits.
     fn adopt(&self, old: &Self, stored: &Stored, now: Moment, carry: Carry) -> Stored {
         let idled = old.idled(*stored, parts(now));
         let fresh = self.fresh(now);

@@ -35,19 +35,19 @@ use crate::{Carry, Moment, Quota, Refusal, Rule};
 /// # What it grants
 ///
 /// A cost takes as many tokens. After idling, up to the burst passes at once; from then on the rate of the refill. Over
-/// any span of time never more than the burst and the refill of that span. [Greedy](Self::greedy) buckets gain each token
-/// when it is due, [interval](Self::interval) buckets all tokens of a period at its end.
+/// any span of time it grants at most the burst and the refill of that span. [Greedy](Self::greedy) buckets gain each
+/// token when it is due, [interval](Self::interval) buckets all tokens of a period at its end.
 ///
 /// # What it remembers
 ///
-/// One point in time, the one at which the bucket is full: 8 bytes, decided without a lock, in whole numbers that are
-/// never rounded. A point further away than the burst is a debt, so a bucket can be
-/// [reserved](crate::Gate::reserve) from and [charged](crate::Gate::charge) beyond what it holds.
+/// One point in time, at which the bucket is full: 8 bytes, decided without a lock, in whole numbers that are never
+/// rounded. A point further away than the burst is a debt, so a bucket can be [reserved](crate::Gate::reserve) from and
+/// [charged](crate::Gate::charge) beyond its tokens.
 ///
 /// # The formula
 ///
-/// A greedy bucket of `refill` tokens in `every` that held `h` tokens at one moment holds min(burst, h + t · refill / every)
-/// after the time t, and a demand of cost c is refused until that is c. The hint of a refusal is exactly the time
+/// A greedy bucket of `refill` tokens in `every` that held `h` tokens at one moment holds min(burst, h + t · refill /
+/// every) after the time t, and a demand of cost c is refused until that is c. The retry time of a refusal is exactly
 /// (c − h) · every / refill, rounded up to the next nanosecond; a caller that waits for it is granted.
 ///
 /// # When to choose it
@@ -59,7 +59,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule};
 /// - A cost above the burst is never granted, and is refused with [`Reason::TooLarge`](crate::Reason::TooLarge).
 /// - A cost of 0 takes nothing, and is granted when 1 would be.
 /// - A bucket that was charged into debt refuses everything until the refill has paid the debt.
-/// - An idle bucket needs no work: it is as full as time has made it when it is next asked.
+/// - An idle bucket needs no work: its fill level is computed when it is next asked.
 ///
 /// ```
 /// use plimsoll::{Gate, Quota, TokenBucket};
@@ -95,7 +95,7 @@ enum Supply {
     Interval { period: Period, refill: u64 },
 }
 
-/// What a [`TokenBucket`] remembers: the point of the supply at which it is full.
+/// The state of a [`TokenBucket`]: the point of the supply at which it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Filling {
@@ -107,7 +107,7 @@ pub struct Filling {
 const REACH: u128 = 1 << 61;
 
 impl TokenBucket {
-    /// Tokens drip in continuously at the quota's rate; the burst is the quota's units.
+    /// Adds tokens continuously at the quota's rate; the burst is the quota's units.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, TokenBucket};
@@ -131,8 +131,8 @@ impl TokenBucket {
         Self::with_supply(quota.units(), supply)
     }
 
-    /// All of the quota's units arrive at the end of each of its periods, counted from the start of
-    /// the limiter; the burst is the quota's units.
+    /// Adds all of the quota's units at the end of each of its periods, counted from the start of the limiter; the
+    /// burst is the quota's units.
     pub const fn interval(quota: Quota) -> Self {
         let supply = Supply::Interval {
             period: Period::new(quota.nanos()),

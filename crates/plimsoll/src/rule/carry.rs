@@ -1,13 +1,13 @@
-/// What becomes of what is there when a limit [changes](crate::Gate::replace).
+/// How usage is carried over when a limit is [replaced](crate::Gate::replace).
 ///
-/// Of a limit of 10 of which 8 are used, when it becomes a limit of 100:
+/// For a limit of 10 with 8 used that is replaced by a limit of 100, the remainder is:
 ///
-/// | carry | of a bucket | of a window | choose it when |
+/// | carry | bucket | window | choose it when |
 /// |---|---|---|---|
-/// | [`Used`](Self::Used) | 92 | 92 | the limit was raised or lowered, and what was spent counts against the new one |
-/// | [`AsIs`](Self::AsIs) | 2 | 92 | no caller is to gain tokens by a change; the new rate refills the rest |
-/// | [`Proportional`](Self::Proportional) | 20 | 20 | the same use is counted in another unit |
-/// | [`Reset`](Self::Reset) | 100 | 100 | the past does not matter |
+/// | [`Used`](Self::Used) | 92 | 92 | the limit was raised or lowered, and usage counts against the new one |
+/// | [`AsIs`](Self::AsIs) | 2 | 92 | no caller should gain tokens by a change; the new rate refills the rest |
+/// | [`Proportional`](Self::Proportional) | 20 | 20 | the same usage is counted in another unit |
+/// | [`Reset`](Self::Reset) | 100 | 100 | earlier usage does not matter |
 ///
 /// ```
 /// use plimsoll::{Carry, Gate, ManualClock, Quota, TokenBucket};
@@ -24,20 +24,19 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Carry {
-    /// What the rule remembers stays as it is: a bucket keeps its tokens as far as there is room for them, and its
-    /// debt; a window keeps what was taken in it.
+    /// The state stays as it is: a bucket keeps its tokens up to the new burst, and its debt; a window keeps its usage.
     AsIs,
-    /// What was used stays used, debts too; the rest of the new limit is available.
+    /// The usage stays the same, debts too; the rest of the new limit is available.
     Used,
-    /// What is there stays in proportion to the room there is for it.
+    /// The available share of the limit stays the same.
     Proportional,
-    /// It is forgotten: the limit starts anew.
+    /// The usage is discarded: the limit starts anew.
     Reset,
 }
 
 impl Carry {
-    /// What counts as used of a window of `limit` that takes over from one of `old_limit`. It may be more than
-    /// the limit: what was used does not become less by that, should the limit grow again.
+    /// The usage of a window of `limit` that replaces one of `old_limit`. It may be more than the limit: the usage must
+    /// not shrink if the limit grows again.
     pub(crate) fn used(self, used: u64, old_limit: u64, limit: u64) -> u64 {
         let used = match self {
             Self::Reset => 0,

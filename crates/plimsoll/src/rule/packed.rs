@@ -1,13 +1,13 @@
 use super::{Refusal, Rule};
 use crate::Moment;
 
-/// The state of a rule as a single word: what the fast path of a limiter works on.
+/// The state of a rule as a single word, for the fast path of a limiter.
 ///
-/// A state of 63 bits can be changed by one compare-and-exchange, without a lock. A rule whose state fits
-/// implements this trait, usually on itself, and names the implementation as its [`Rule::Fast`]; all others say
-/// [`Unpacked`]. The choice changes no answer, only how fast it is.
+/// A state of 63 bits can be changed by one compare-and-exchange, without a lock. A rule with such a state implements
+/// this trait, usually on itself, and names the implementation as its [`Rule::Fast`]; all others name [`Unpacked`]. The
+/// choice changes no answer, only its speed.
 ///
-/// A word may leave out what follows from the moment. It is read only at moments less than
+/// A word may omit bits that follow from the moment. It is read only at moments less than
 /// 2^[`epoch_bits`](Self::epoch_bits) nanoseconds away from one at which it was written.
 ///
 /// ```
@@ -26,19 +26,19 @@ pub trait Packed<R: Rule + ?Sized> {
     /// reads no clock.
     const TIMELESS: bool = false;
 
-    /// The word for `state`, below 2^63, if there is one. It must be good at `now`, however old the state is.
+    /// The word for `state`, below 2^63, if there is one. It must be valid at `now`, however old the state is.
     ///
     /// The word of a rule whose [permits are returned](Rule::RETURNS_PERMITS) must be a number to which the returned
     /// cost is added, and there is none while 2^41 or more is in use.
     fn pack(rule: &R, state: &R::State, now: Moment) -> Option<u64>;
 
-    /// The state whose word is `word`.
+    /// The state with this word.
     fn unpack(rule: &R, word: u64, now: Moment) -> R::State;
 
     /// [`Rule::take`] on the word. `cost` is at least 1.
     ///
-    /// What is taken here counts as taken at `now`. Where the rule [records](Rule::recorded_at) another moment, the
-    /// answer is [`Unpackable`](PackedTake::Unpackable).
+    /// The take counts as made at `now`. Where the rule [records](Rule::recorded_at) another moment, the answer is
+    /// [`Unpackable`](PackedTake::Unpackable).
     #[inline]
     fn take_packed(rule: &R, word: u64, now: Moment, cost: u64) -> PackedTake {
         let mut state = Self::unpack(rule, word, now);
@@ -56,7 +56,7 @@ pub trait Packed<R: Rule + ?Sized> {
         }
     }
 
-    /// For how long a word is good, as a power of two in nanoseconds.
+    /// How long a word is valid, as a power of two in nanoseconds.
     fn epoch_bits(rule: &R) -> u32 {
         let _ = rule;
         63
@@ -74,7 +74,7 @@ pub enum PackedTake {
     Unpackable,
 }
 
-/// The [`Rule::Fast`] of a rule whose state never fits a word: every decision takes the lock of its limiter.
+/// The [`Rule::Fast`] of a rule with a state that never fits a word: every decision takes the lock of its limiter.
 #[derive(Clone, Copy, Debug)]
 pub enum Unpacked {}
 

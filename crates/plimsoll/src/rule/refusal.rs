@@ -1,7 +1,15 @@
 use crate::Moment;
 use crate::reason::Reason;
 
-/// Why a rule does not grant now, and when it would.
+/// The refusal of a [`Rule`](crate::Rule): a reason, and when the demand would be granted.
+///
+/// ```
+/// use plimsoll::{Moment, Reason, Refusal};
+///
+/// let refusal = Refusal::until(Moment::from_nanos(500)).because(Reason::TooSoon);
+/// assert_eq!(refusal.ready_at(), Some(Moment::from_nanos(500)));
+/// assert_eq!(Refusal::until_returned().ready_at(), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
     pub(crate) reason: Reason,
@@ -10,7 +18,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Not before `ready_at`.
+    /// Refuses until `ready_at`, with [`Reason::Exhausted`].
     #[must_use]
     pub const fn until(ready_at: Moment) -> Self {
         Self {
@@ -20,28 +28,28 @@ impl Refusal {
         }
     }
 
-    /// Not before a permit is returned, which no rule can foresee.
+    /// Refuses until a permit is returned, which no rule can foresee.
     #[must_use]
     pub const fn until_returned() -> Self {
         Self::until(Moment::NEVER)
     }
 
-    /// With another reason than [`Reason::Exhausted`].
+    /// Sets the reason. Default: [`Reason::Exhausted`].
     #[must_use]
     pub const fn because(mut self, reason: Reason) -> Self {
         self.reason = reason;
         self
     }
 
-    /// Adds the moment at which everything is available again. [`Packed::take_packed`](crate::Packed::take_packed)
-    /// should: the fast path asks no further.
+    /// Sets the moment at which the whole limit is available again. [`Packed::take_packed`](crate::Packed::take_packed)
+    /// should set it: the fast path does not ask for it separately.
     #[must_use]
     pub const fn full_at(mut self, full_at: Moment) -> Self {
         self.full_at = full_at;
         self
     }
 
-    /// When the cost would fit if nothing else were taken, if that is known.
+    /// The moment at which the cost would fit if nothing else were taken, if that is known.
     #[must_use]
     pub fn ready_at(self) -> Option<Moment> {
         self.ready_at.is_known().then_some(self.ready_at)

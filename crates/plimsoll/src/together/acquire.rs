@@ -14,13 +14,12 @@ where
     U: Copy + PartialEq,
     C: Fn(U) -> Option<u64> + Copy,
 {
-    /// Takes from all members, waiting where one refuses. It holds nothing while it waits for members in this process.
-    /// Members in stores are asked last, one after the other, and the rest is held meanwhile.
+    /// Takes from all members, and waits where one refuses. It holds nothing while it waits for members in this
+    /// process. Members in stores are asked last, one after the other, and the other grants are held meanwhile.
     ///
     /// # Errors
     ///
-    /// The refusal of a member that does not let it wait: at once, if it is known that the wait takes longer than the
-    /// deadline allows.
+    /// The refusal of a member without a queue, or with a wait that is known to exceed the deadline.
     pub async fn acquire(self, refuser: Refuser, held: &mut Permits<'a>) -> Result<(), Denied> {
         if self.group.has_others() {
             self.wait_by_name(held).await?;
@@ -40,7 +39,7 @@ where
         taken.map_err(|(_, denied)| denied)
     }
 
-    /// Waits where members may be names: what stands behind them is looked up now, and followed.
+    /// Waits where members may be names: the limiters behind them are looked up now, and followed.
     async fn wait_by_name(self, held: &mut Permits<'a>) -> Result<(), Denied> {
         let asked = (0..self.len()).filter(|&index| self.cost(index).is_some());
         let asked: Vec<usize> = asked.collect();
@@ -115,7 +114,7 @@ where
     }
 }
 
-/// What was granted so far, undone unless the rest is granted.
+/// The grants so far, undone unless the rest is granted.
 struct SoFar<'h, 'a>(&'h mut Permits<'a>);
 
 impl SoFar<'_, '_> {

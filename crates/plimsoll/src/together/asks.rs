@@ -1,4 +1,4 @@
-//! What is asked of limiters and keys that are known only when a request comes.
+//! Demands on limiters and keys that are known only when a request comes.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use crate::limiter::LimiterExt;
 use crate::limiter::{Kind, Limiter, Target};
 use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Reservation};
 
-/// What a request asks of one limiter, or of one key of a limit per key.
+/// The demand of a request on one limiter, or on one key of a limit per key.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
     pub(super) of: Asked<'a>,
@@ -20,7 +20,7 @@ pub(crate) enum Asked<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Asks a limiter.
+    /// A demand on a limiter.
     pub fn limiter(limiter: &'a dyn Limiter, demand: impl Into<Demand>) -> Self {
         Self {
             of: Asked::Limiter(limiter),
@@ -28,7 +28,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Asks for a [`Key`].
+    /// A demand on a [`Key`].
     pub fn key(key: &'a dyn AskKey, demand: impl Into<Demand>) -> Self {
         Self {
             of: Asked::Key(key),
@@ -36,17 +36,17 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Takes now, by a caller that asks in another way if it is refused: a refusal is not counted.
+    /// Takes now, for a caller that asks in another way if it is refused: a refusal is not counted.
     pub(super) fn attempt(&self) -> Result<Permit<'a>, Denied> {
         self.of.attempt(self.demand)
     }
 
-    /// Undoes what was granted for it. A permit of a key does not know its limiter by itself.
+    /// Undoes a permit that was granted for this demand. A permit of a key does not know its limiter by itself.
     pub fn undo(&self, permit: Permit<'_>) {
         self.of.undo(permit);
     }
 
-    /// Corrects a permit for work that turned out to cost `cost`. See [`LimiterExt::settle`].
+    /// Corrects the cost of a permit after the work. See [`LimiterExt::settle`].
     pub fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         match self.of {
             Asked::Limiter(limiter) => limiter.settle(permit, cost),
@@ -54,7 +54,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Whether it can be asked on its own and undone exactly, so that nothing more has to be known of it.
+    /// Whether it can be asked on its own and undone exactly, so that nothing else has to be known of it.
     pub(super) fn is_plain(&self) -> bool {
         match self.of {
             Asked::Key(key) => key.undoes_exactly() && !key.is_remote(),
@@ -112,7 +112,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether it would refuse. Of a key without a gate nothing is known.
+    /// Whether it would refuse. A key without a gate cannot be asked.
     pub(crate) fn estimate(self, demand: Demand) -> Result<(), Denied> {
         match self {
             Self::Limiter(limiter) => limiter.estimate(demand),
@@ -157,7 +157,7 @@ impl<'a, L: PerKey<Q> + ?Sized, Q: ?Sized> Key<'a, L, Q> {
     }
 }
 
-/// A [`Key`], whatever its type and that of its limit.
+/// A [`Key`] with its types erased.
 pub trait AskKey: sealed::Sealed + Send + Sync {
     #[doc(hidden)]
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;

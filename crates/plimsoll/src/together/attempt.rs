@@ -11,19 +11,19 @@ use crate::stamp::Stamp;
 use crate::unwind::{First, isolated};
 use crate::{Clock, Demand, Denied, Grant, Moment, Permit};
 
-/// What was taken from each.
+/// The grants of all members.
 #[derive(Default)]
 pub(crate) struct Taken<'a> {
     /// Permits of limiters that are no gates.
     pub(crate) held: OtherPermits<'a>,
     pub(crate) moments: Moments,
-    /// Those of whose grant nothing is to be learned.
+    /// The members with grants that no algorithm learns from.
     pub(crate) untimed: Set,
-    /// When something was taken, where that is not the moment that was read.
+    /// The moments of grants that are not at the moment that was read.
     pub(crate) stamps: Vec<(usize, Stamp)>,
 }
 
-/// When a decision was made, on the clock of each limiter.
+/// The moments of a decision, on the clock of each limiter.
 #[derive(Default)]
 pub(crate) struct Moments {
     one: Moment,
@@ -32,7 +32,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// The moment, read once if there is one clock: then all was taken in the same instant, and can be undone exactly.
+    /// The moment, read once if there is one clock: then all grants are of the same instant, and can be undone exactly.
     #[inline]
     pub(crate) fn now<'a>(list: impl List<'a>, read: impl Fn(&Clock) -> Moment) -> Self {
         if list.local() == 0 {
@@ -51,7 +51,7 @@ impl Moments {
         }
     }
 
-    /// The same by readings that may be late.
+    /// The same, by readings that may be late.
     #[inline]
     fn late<'a>(list: impl List<'a>) -> Self {
         let late = true;
@@ -72,7 +72,7 @@ impl Moments {
 }
 
 impl<'a> Taken<'a> {
-    /// When it was taken from one.
+    /// The moment of the grant of one member.
     #[inline]
     fn stamp(&self, index: usize) -> Stamp {
         let other = self.stamps.iter().find(|(of, _)| *of == index);
@@ -87,13 +87,13 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Whether everything was taken at the moment that was read, on one clock.
+    /// Whether all grants are at the moment that was read, on one clock.
     #[inline]
     pub(crate) fn is_of_one_moment(&self) -> bool {
         self.moments.each.is_empty() && self.stamps.is_empty()
     }
 
-    /// The permit of one.
+    /// The permit of one member.
     pub(crate) fn permit(&mut self, list: impl List<'a>, index: usize) -> Option<Permit<'a>> {
         let demand = list.demand(index)?;
         match list.member(index).gate() {
@@ -107,14 +107,14 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// What was taken so far, undone when it is dropped: a rule may panic in the middle.
+/// The grants so far, undone when it is dropped: a rule may panic in the middle.
 struct Undo<'t, 'a, L: List<'a>> {
     list: L,
     taken: &'t mut Taken<'a>,
     words: &'t mut Words,
 }
 
-/// Whose word something was taken from, and what was exchanged. Up to six are kept in place.
+/// The exchanged words, each with its member. Up to six are stored inline.
 #[derive(Default)]
 struct Words {
     taken: Set,
@@ -148,18 +148,18 @@ impl<'a, L: List<'a>> Drop for Undo<'_, 'a, L> {
     }
 }
 
-/// Why nothing was taken.
+/// The reason for which nothing was taken.
 enum Refused {
-    /// By whom, and what it says.
+    /// The member that refused, and its refusal.
     By(usize, Option<Denied>),
-    /// Maybe only because the clock is late.
+    /// Perhaps only because the clock is late.
     Late,
 }
 
-/// Takes from all that are not asked by their words; or from none, and says who refused. With `note` the refusal is counted and
-/// explained.
+/// Takes from all members that are not asked by their words; or from none, and returns the member that refused. With
+/// `note` the refusal is counted and explained.
 ///
-/// `taken` must be new. It is filled in place, because to move it takes longer than to ask a limiter.
+/// `taken` must be new. It is filled in place, because moving it takes longer than asking a limiter.
 #[inline]
 pub(crate) fn attempt<'a>(
     list: impl List<'a>,
@@ -176,7 +176,7 @@ pub(crate) fn attempt<'a>(
     }
 }
 
-/// The same for a list that [`take_words`] has left open.
+/// The same for a list that [`take_words`] could not decide.
 #[inline(never)]
 pub(crate) fn attempt_open<'a>(
     list: impl List<'a>,
@@ -215,7 +215,7 @@ fn attempt_precisely<'a>(
     })
 }
 
-/// Takes from all at the moments of `taken`.
+/// Takes from all members at the moments of `taken`.
 #[inline]
 fn attempt_now<'a>(list: impl List<'a>, note: bool, taken: &mut Taken<'a>) -> Result<(), Refused> {
     let mut words = Words::default();
@@ -295,7 +295,7 @@ fn ask<'a>(list: impl List<'a>, index: usize, note: bool) -> Result<Permit<'a>, 
     }
 }
 
-/// Who refused, and what is said about it: the first of those that were asked and would refuse, in the order of the list.
+/// The first member in the order of the list that was asked and would refuse, and its refusal.
 #[cold]
 fn refused_by_word<'a>(
     list: impl List<'a>,
@@ -329,7 +329,7 @@ fn refused_by_word<'a>(
     (index, note.then(|| refused.note(list)))
 }
 
-/// As if nothing had been taken by a word, nor from one that is no gate. A panic in one keeps nothing of the others.
+/// Undoes all grants by words, and of members that are not gates. A panic in one does not keep the others.
 #[cold]
 fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
     let mut panic = First::default();
@@ -347,7 +347,7 @@ fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
     panic.resume();
 }
 
-/// What each gate of a transaction does.
+/// The decision for each gate of a transaction.
 pub(super) fn decision(refuser: Option<usize>, index: usize, note: bool) -> Decision {
     match refuser {
         None => Decision::Take,

@@ -1,4 +1,4 @@
-//! What stands behind the keys and names of a request, beside the gates.
+//! The limiters behind the keys and names of a request, beside the gates.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -8,13 +8,13 @@ use crate::joint::WatchReplaced;
 use crate::limiter::Several;
 use crate::{Demand, Permit};
 
-/// What is known of the limiters of a group beside the limiters.
+/// The relations between the limiters of a group.
 #[derive(Default)]
 pub(super) struct Behind {
     pub(super) watches: Vec<Arc<dyn WatchReplaced>>,
     /// Limiters that consist of others, each after the one that it is a member of.
     nodes: Vec<Node>,
-    /// How many asks there are. What is numbered from here on is a node.
+    /// The number of asks. Indices from here on are nodes.
     pub(super) asks: usize,
 }
 
@@ -23,15 +23,15 @@ struct Node {
     several: Arc<dyn Several>,
     /// The ask or node of which it is a part.
     parent: usize,
-    /// The ask that it is a part of, and how many times the cost of that is asked for.
+    /// The ask that it is a part of, and the factor of its cost.
     root: usize,
     times: u64,
 }
 
 impl Behind {
-    /// Whether another limiter stands behind a name by now. If not, `waker` is woken when one does.
+    /// Whether another limiter is behind a name by now. If not, `waker` is woken when it is.
     pub(super) fn is_outdated(&self, waker: &Waker) -> bool {
-        // Every one is asked, so that each knows the waker.
+        // Every one is asked, so that each stores the waker.
         let replaced = self.watches.iter().filter(|it| it.is_replaced(waker));
         replaced.count() > 0
     }
@@ -41,14 +41,14 @@ impl Behind {
         self.node(of).map_or(of, |node| node.root)
     }
 
-    /// What an ask or node asks for.
+    /// The demand of an ask or node.
     pub(super) fn demand(&self, asks: &[Ask<'_>], of: usize) -> Demand {
         let demand = asks[self.root(of)].demand;
         let times = self.node(of).map_or(1, |node| node.times);
         demand.cost(demand.cost.saturating_mul(times))
     }
 
-    /// Adds a limiter that is a part of an ask or node, `times` times. Returns its number.
+    /// Adds a limiter that is a part of an ask or node, `times` times. Returns its index.
     pub(super) fn add(&mut self, several: &Arc<dyn Several>, parent: usize, times: u64) -> usize {
         let before = self.node(parent).map_or(1, |node| node.times);
         self.nodes.push(Node {
@@ -64,7 +64,7 @@ impl Behind {
         self.nodes.get(of.checked_sub(self.asks)?)
     }
 
-    /// One permit for each ask, of those for asks and nodes.
+    /// Combines the permits of asks and nodes into one permit for each ask.
     pub(super) fn gather(
         &self,
         asks: &[Ask<'_>],

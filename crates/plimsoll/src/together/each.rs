@@ -23,13 +23,13 @@ impl Group<usize> {
 }
 
 impl<'a, C: Fn(usize) -> Option<u64> + Copy> Request<'a, usize, C> {
-    /// The position of the first that asks of a member.
+    /// The position of the first ask of a member.
     pub(super) fn ask_of(self, leaf: usize) -> usize {
         let first = self.group.uses_of(leaf).next();
         first.map_or(0, |(of, _)| self.group.behind.root(of))
     }
 
-    /// The permits for what was taken.
+    /// The permits for the grants.
     pub(super) fn permits(self, mut taken: Taken<'a>) -> Granted {
         let permit = |leaf| Some((leaf, taken.permit(self, leaf)?.into_owned()));
         (0..self.local()).filter_map(permit).collect()
@@ -41,7 +41,7 @@ impl<'a, C: Fn(usize) -> Option<u64> + Copy> Request<'a, usize, C> {
         }
     }
 
-    /// One permit for each that asks, of those that the members granted.
+    /// Combines the permits of the members into one permit for each ask.
     pub(super) fn gather(self, granted: Granted) -> Vec<Option<Permit<'static>>> {
         let behind = &self.group.behind;
         let parts = granted.into_iter().flat_map(|(leaf, permit)| {

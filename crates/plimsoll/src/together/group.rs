@@ -16,20 +16,20 @@ use crate::{Clock, Demand, Grant, Permit, Source};
 /// Limiters that are asked together.
 ///
 /// Limiters that consist of others are replaced by their members, and a limiter that occurs several times, also as a
-/// member of a member, is one member of the group, asked for the sum. `U` says what a limiter is there for: the
-/// [cost](Self::ask) of a request is found by it.
+/// member of a member, is one member of the group, asked for the sum. `U` is the use of a limiter: the
+/// [cost](Self::ask) of a request is computed from it.
 pub struct Group<U> {
-    /// Those in stores are the last.
+    /// Members in stores are the last.
     pub(super) members: Box<[Member]>,
     pub(super) uses: Box<[Uses<U>]>,
-    /// The limiters that were replaced by their members: they count what is granted and refused.
+    /// The limiters that were replaced by their members: they count grants and refusals.
     pub(super) several: Box<[(Arc<dyn Several>, U)]>,
     pub(super) local: usize,
     pub(super) one_clock: bool,
     pub(super) precise: bool,
     /// Whether [`take_words`](super::take_words) may be tried.
     pub(super) few_words: bool,
-    /// The name of refusals by limiters that have none.
+    /// The name of refusals by limiters without a name.
     pub(super) name: Option<Name>,
     pub(super) behind: Behind,
 }
@@ -37,7 +37,7 @@ pub struct Group<U> {
 /// One limiter of a group.
 pub(super) struct Member {
     pub(super) owner: Owner,
-    // Before the lease: whoever hears that the lease has ended finds the gate unused.
+    // Before the lease: when the lease has ended, the gate is unused.
     pub(super) gate: Option<Arc<dyn Joint>>,
     /// Of the gate of a key, or behind a name.
     pub(super) lease: Option<Box<dyn KeyLease>>,
@@ -45,19 +45,19 @@ pub(super) struct Member {
     pub(super) known: Option<usize>,
 }
 
-/// Where a limiter is.
+/// The location of a limiter.
 pub(super) enum Owner {
     Group(Arc<dyn Limiter>),
     /// In the list that comes with each request.
     Asks(usize),
 }
 
-/// What a member is there for.
+/// The uses of a member.
 pub(super) struct Uses<U> {
     pub(super) name: Option<Name>,
-    /// Where the limiter was in the list that the group was made of.
+    /// The position of the limiter in the list that the group was made of.
     pub(super) position: usize,
-    /// How many times its cost is asked for.
+    /// The first use, and the factor of its cost.
     pub(super) first: (U, u64),
     pub(super) more: Vec<(U, u64)>,
 }
@@ -99,7 +99,7 @@ impl<'a> One<'a> {
         }
     }
 
-    /// Where its permits go back to, unless they are those of a key.
+    /// The source of its permits, unless they are those of a key.
     #[inline]
     pub(crate) fn source(self) -> Option<&'a dyn Source> {
         match (self.gate(), self.limiter()) {
@@ -117,7 +117,7 @@ impl<'a> One<'a> {
         }
     }
 
-    /// A permit for what its gate granted.
+    /// A permit for a grant of its gate.
     #[inline]
     pub(super) fn permit(self, gate: &'a dyn Joint, grant: Grant, era: Era) -> Permit<'a> {
         match &self.member.lease {
@@ -126,7 +126,7 @@ impl<'a> One<'a> {
         }
     }
 
-    /// The address by which those know it that it is a member of.
+    /// The address by which limiters that it is a member of know it.
     pub(super) fn known_address(self) -> usize {
         self.member.known.unwrap_or_else(|| self.address())
     }
@@ -136,12 +136,12 @@ impl<'a> One<'a> {
         self.member.lease.is_some()
     }
 
-    /// The gate, if it is one, to wait with.
+    /// The gate, if it is one, to wait for.
     pub(super) fn gate_to_wait(self) -> Option<Arc<dyn Joint>> {
         self.member.gate.clone()
     }
 
-    /// Two with the same address are the same limiter. Keys without a gate are taken for different ones.
+    /// The identity of the limiter. Keys without a gate count as different.
     pub(crate) fn address(self) -> usize {
         match (self.source(), self.limiter()) {
             (Some(source), _) => std::ptr::from_ref(source).cast::<()>().addr(),
@@ -158,7 +158,7 @@ impl Member {
     }
 }
 
-/// A member, the name of its refusals, what it is there for, and how many times its cost is asked for.
+/// A member, the name of its refusals, its use, and the factor of its cost.
 pub(super) type Use<U> = (Member, Option<Name>, U, u64);
 
 /// Adds the parts of a limiter that consists of others.
@@ -254,13 +254,14 @@ impl<U: Copy + PartialEq> Group<U> {
         }
     }
 
-    /// Names refusals by limiters that have no name and for which none was set.
+    /// Sets the name of refusals by limiters that have no name and for which none was set.
     pub(crate) fn named(mut self, name: Option<Name>) -> Self {
         self.name = name;
         self
     }
 
-    /// A request to the group: `cost` says what is asked of the limiters of one use, if anything; `like` says the rest.
+    /// A request to the group: `cost` returns the cost for the limiters of one use, if any; `like` has the priority and
+    /// the time-out.
     #[inline]
     pub fn ask<C>(&self, like: Demand, cost: C) -> Request<'_, U, C>
     where
@@ -285,25 +286,25 @@ impl<U: Copy + PartialEq> Group<U> {
         self.local
     }
 
-    /// Whether a member that is not in a store is no gate: perhaps a name.
+    /// Whether a member that is not in a store is not a gate: perhaps a name.
     pub(crate) fn has_others(&self) -> bool {
         let local = &self.members[..self.local];
         local.iter().any(|member| member.gate.is_none())
     }
 
-    /// What a member is there for, and how many times its cost is asked for.
+    /// The uses of a member, each with the factor of its cost.
     pub(super) fn uses_of(&self, index: usize) -> impl Iterator<Item = (U, u64)> {
         self.uses[index].iter()
     }
 
-    /// Each member, and how many times its cost is asked for by its first use.
+    /// Each member, and the factor of the cost of its first use.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (One<'_>, u64)> {
-        // Two slices that are walked backwards together would be made equally long first.
+        // Two slices that are iterated backwards together would be truncated to the same length first.
         let indices = 0..self.members.len();
         indices.map(|index| (self.members[index].one(&[]), self.uses[index].first.1))
     }
 
-    /// Each limiter, and how many times its cost is asked for by its first use.
+    /// Each limiter, and the factor of the cost of its first use.
     pub(crate) fn limiters(&self) -> impl Iterator<Item = (&dyn Limiter, u64)> {
         let members = self.members.iter().zip(&self.uses);
         members.filter_map(|(member, uses)| match &member.owner {
@@ -312,7 +313,7 @@ impl<U: Copy + PartialEq> Group<U> {
         })
     }
 
-    /// What a limiter that has these members is replaced by.
+    /// The parts of a limiter with these members.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let members = self.members.iter().zip(&self.uses);
         let parts = members.filter_map(|(member, uses)| match &member.owner {
@@ -327,7 +328,7 @@ impl<U: Copy + PartialEq> Group<U> {
         parts.collect()
     }
 
-    /// Those of its limiters that consist of others.
+    /// The limiters of the group that consist of others.
     pub(crate) fn several(&self) -> impl Iterator<Item = &Arc<dyn Several>> {
         self.several.iter().map(|(several, _)| several)
     }

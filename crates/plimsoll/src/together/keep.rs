@@ -1,4 +1,4 @@
-//! Reservations that keep their limiter.
+//! Reservations that own their limiter.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::task::{Context, Poll, Waker};
 
 use crate::{Demand, Denied, Limiter, Moment, Permit, Reservation};
 
-/// When a reservation was made, and when it may be used.
+/// The moment at which a reservation was made, and the moment at which it may be used.
 type Times = (Moment, Option<Moment>);
 
-/// [`Limiter::reserve`] of a limiter that is kept for as long as the reservation lasts.
+/// [`Limiter::reserve`] with a reservation that owns its limiter.
 ///
-/// A reservation borrows its limiter, so both are kept in one future: it is polled once to make the reservation, and later by
-/// whoever waits for it.
+/// A reservation borrows its limiter, so both are stored in one future: it is polled once to make the reservation, and
+/// later by the task that awaits it.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn reserve_shared(
         let reservation = limiter.reserve(demand)?;
         let times = (reservation.made_at(), reservation.ready_at());
         *tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
-        // Until somebody waits for it, it can still be cancelled.
+        // Until it is awaited it can still be cancelled.
         let mut made = false;
         poll_fn(|_| match std::mem::replace(&mut made, true) {
             true => Poll::Ready(()),

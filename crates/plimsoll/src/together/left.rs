@@ -1,4 +1,4 @@
-//! How long a request has waited and how much time it has left, without reference to a clock.
+//! The elapsed and the remaining time of a waiting request, without reference to a clock.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::demand::Patience;
 use crate::moment::saturating_nanos;
 use crate::{Demand, Moment};
 
-/// How far a wait has come: the same on every clock.
+/// The progress of a wait: the same on every clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
     pub(super) waited: Duration,
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// That of two waits which end together.
+    /// The progress of two waits that end together.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             waited: self.waited.max(other.waited),
@@ -22,24 +22,24 @@ impl Progress {
         }
     }
 
-    /// When the wait began, on a clock that shows `now`.
+    /// The start of the wait, on a clock that shows `now`.
     pub(super) fn began(self, now: Moment) -> Moment {
         let waited = saturating_nanos(self.waited);
         Moment::from_nanos(now.as_nanos().saturating_sub(waited))
     }
 }
 
-/// The time a demand has left when its wait begins: the same on every clock.
+/// The remaining time of a demand when its wait begins: the same on every clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Left {
-    /// It is over.
+    /// The time is over.
     Nothing,
     Span(Duration),
     Unlimited,
 }
 
 impl Left {
-    /// At a moment of the clock to which the demand refers.
+    /// The remaining time at a moment of the demand's clock.
     pub(crate) fn at(demand: Demand, now: Moment) -> Self {
         match demand.patience {
             Patience::Unlimited => Self::Unlimited,
@@ -59,7 +59,7 @@ impl Left {
         }
     }
 
-    /// When it is over, on a clock that shows `now`.
+    /// The deadline, on a clock that shows `now`.
     pub(crate) fn deadline(self, now: Moment) -> Moment {
         match self {
             Self::Unlimited => Moment::NEVER,

@@ -1,7 +1,8 @@
 //! Several limiters asked at once: all grant, or none does.
 //!
-//! This is the one place in which that is decided, for [`All`](crate::All) and for other crates of this workspace: providers
-//! of limiters by weight, the HTTP layer, limits from files. It is public for them, and not part of the stable interface.
+//! This is the only implementation of that, for [`All`](crate::All) and for other crates of this workspace: providers
+//! of limiters by weight, the HTTP layer, limits from files. It is public for them, and not part of the stable
+//! interface.
 //!
 //! ```
 //! use plimsoll::together::{Group, Permits};
@@ -12,7 +13,7 @@
 //! let slots: Arc<dyn Limiter> = Arc::new(Gate::builder(Concurrency::new(1)).name("slots").build());
 //! let group = Group::new([(&rate, None, "bytes"), (&slots, None, "requests")]);
 //!
-//! // What each use costs this time; the priority and the deadline are those of one demand.
+//! // The cost for each use; the priority and the deadline are those of one demand.
 //! let cost = |what| Some(if what == "bytes" { 6 } else { 1 });
 //! let request = group.ask(Demand::of(1), cost);
 //!
@@ -46,17 +47,18 @@
 //!
 //! [`Waiting`] waits for such a list.
 //!
-//! # What is exact
+//! # Exactness
 //!
 //! Limiters that consist of others are replaced by their members, so a list consists of gates and of limiters of which
-//! nothing is known. A limiter or key that occurs several times is asked once, for the sum. A key is a gate here where more
-//! is needed than to ask it alone and to undo that exactly: its table makes one, and forgets it when nobody uses it.
+//! nothing is known. A limiter or key that occurs several times is asked once, for the sum. A key gets a gate here if
+//! more is needed than to ask it alone and to undo that exactly: its table makes one, and drops it when it is not used
+//! any more.
 //!
-//! A gate whose state is in its word is taken from at once; if a later member refuses, that is undone, which is exact for
-//! every state that fits a word. Gates whose state is behind their lock are decided together, with all of
-//! their locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone that
-//! could not be undone exactly, such as a warm-up or a count of refusals. Of limiters that are not gates, an earlier grant
-//! is undone as well as the limiter can.
+//! A gate with its state in its word is taken from at once; if a later member refuses, that is undone, which is exact
+//! for every state that fits a word. Gates with their state behind their lock are decided together, with all of their
+//! locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone that
+//! could not be undone exactly, such as a warm-up or a count of refusals. Earlier grants of limiters that are not gates
+//! are undone as well as the limiter can.
 //!
 //! # Waiting
 //!
@@ -64,10 +66,10 @@
 //! is served when all of them have room at once. Where it is at the front of a queue, room is reserved for it if it is the
 //! oldest request there that waits for several limiters; all gates agree on which is the oldest, so that one is served.
 //!
-//! Limiters of a file are names, behind which limiters replace each other. A request that waits is in the queue of the
-//! limiter that stands there. When another replaces it, the request asks that one, with the same age and deadline, and no
-//! queue refuses it any more: neither for its bound nor because there is none. Nor does a queue whose bound is smaller
-//! than it was when the wait began.
+//! Limiters of a file are names, with limiters behind them that replace each other. A waiting request is in the queue
+//! of the current limiter. When another replaces it, the request asks that one, with the same age and deadline, and no
+//! queue refuses it any more: neither for its bound nor because there is none. Nor does a queue with a smaller bound
+//! than when the wait began.
 
 mod acquire;
 mod asks;
@@ -111,45 +113,45 @@ pub(crate) use words::{ByWords, Open, take_words};
 
 use crate::{Demand, Denied, Moment};
 
-/// Limiters, and what is asked of each.
+/// Limiters, and the cost for each.
 pub(crate) trait List<'a>: Copy {
-    /// How many there are. Those in stores are the last.
+    /// The number of limiters. Those in stores are the last.
     fn len(self) -> usize;
 
     fn member(self, index: usize) -> One<'a>;
 
-    /// How many are not in stores.
+    /// The number of limiters that are not in stores.
     fn local(self) -> usize;
 
-    /// Whether the state of one of them is behind its lock, where time does not step back: then a late reading of the clock
-    /// is not the moment at which something is taken there.
+    /// Whether a member has its state behind its lock, where time does not step back: then a late reading of the clock
+    /// is not the moment of the grant.
     fn precise(self) -> bool;
 
-    /// Whether all of them go by one clock.
+    /// Whether all of them use one clock.
     fn one_clock(self) -> bool;
 
-    /// Whether all are gates on one clock, so few that their words can be taken from at one go.
+    /// Whether all are gates on one clock, and few enough to be taken from by their words.
     fn is_few_words(self) -> bool;
 
-    /// What is asked of one, if anything. It may be more than can be asked for.
+    /// The cost for one member, if it is asked. It may exceed `u64::MAX`.
     fn cost(self, index: usize) -> Option<u128>;
 
-    /// Everything but the cost.
+    /// The demand without the cost.
     fn like(self) -> Demand;
 
-    /// The time one has left, if each says so for itself.
+    /// The remaining time of one member, if each has its own.
     fn own_left(self, index: usize, now: Moment) -> Option<Left>;
 
-    /// Whether one is not waited for.
+    /// Whether a refusal by one member ends the request at once.
     fn sheds(self, index: usize) -> bool;
 
-    /// Counts a refusal by one, beside what it counts itself.
+    /// Counts a refusal by one member in the limiters it belongs to.
     fn count_denied(self, refuser: usize);
 
-    /// The refusal of one, with a name if it has none itself.
+    /// The refusal of one member, with a name if it has none itself.
     fn name_refusal(self, index: usize, denied: Denied) -> Denied;
 
-    /// What is asked of one, if anything. Call [`too_large`] before.
+    /// The demand on one member, if it is asked. Call [`too_large`] before.
     #[inline]
     fn demand(self, index: usize) -> Option<Demand> {
         let cost = u64::try_from(self.cost(index)?).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
 use super::List;
 use crate::Permit;
 
-/// Permits of limiters that are not gates, with the index of the member. Up to four are held without allocating.
+/// Permits of limiters that are not gates, with the index of the member. Up to four are stored inline.
 #[derive(Default)]
 pub(crate) struct OtherPermits<'a> {
     few: [Option<(usize, Permit<'a>)>; 4],
@@ -16,7 +16,7 @@ impl<'a> OtherPermits<'a> {
         }
     }
 
-    /// Takes that of one out.
+    /// Takes out the permit of one member.
     pub(crate) fn take(&mut self, index: usize) -> Option<Permit<'a>> {
         let few = self.few.iter_mut();
         let mut places = few.filter(|place| matches!(place, Some((of, _)) if *of == index));
@@ -36,7 +36,7 @@ impl<'a> OtherPermits<'a> {
         held.into_iter().any(|(of, _)| *of == index)
     }
 
-    /// As if they had never been granted. A permit need not know its limiter: the limiter takes it back.
+    /// Undoes the permits, by their limiters: a permit need not know its limiter.
     pub(crate) fn undo(&mut self, list: impl List<'a>) {
         while let Some((index, permit)) = self.more.pop() {
             list.member(index).limiter().undo(permit);

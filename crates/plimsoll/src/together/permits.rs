@@ -3,17 +3,17 @@ use std::sync::Arc;
 use crate::limiter::Several;
 use crate::{Outcome, Permit};
 
-/// How many permits are kept in place. A request seldom has more limits.
+/// The number of permits that are stored inline. A request seldom has more limits.
 const FEW: usize = 4;
 
 /// The permits of several limiters, granted together and returned together.
 ///
-/// Dropping it returns them, as dropping each [`Permit`] would. Up to four are held without allocating.
+/// Dropping it returns them, as dropping each [`Permit`] would. Up to four are stored without allocating.
 #[derive(Default)]
 #[must_use = "permits that are dropped at once permit nothing"]
 pub struct Permits<'a> {
     few: [Option<Permit<'a>>; FEW],
-    /// How many of the places are taken, from the first.
+    /// The number of used places, from the first.
     taken: usize,
     more: Vec<Permit<'a>>,
     /// Limiters that consist of others and have counted the grant.
@@ -33,7 +33,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// Adds one more.
+    /// Adds a permit.
     #[doc(hidden)]
     #[inline]
     pub fn push(&mut self, permit: Permit<'a>) {
@@ -46,7 +46,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// Notes a limiter that has counted the grant, and counts it no more when it is undone.
+    /// Records a limiter that has counted the grant, to be corrected when it is undone.
     pub(super) fn counted_by(&mut self, several: &Arc<dyn Several>) {
         self.several.push(Arc::clone(several));
     }
@@ -61,13 +61,13 @@ impl<'a> Permits<'a> {
         self.few.get_mut(self.taken)?.take()
     }
 
-    /// How many limiters granted.
+    /// The number of permits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.taken + self.more.len()
     }
 
-    /// Whether there was nothing to ask for.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -78,7 +78,7 @@ impl<'a> Permits<'a> {
         self.few.iter().flatten().chain(&self.more)
     }
 
-    /// Returns the permits and says how the work went.
+    /// Returns the permits and reports the result of the work.
     pub fn finish(mut self, outcome: Outcome) {
         self.finish_all(outcome);
     }
@@ -92,7 +92,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// Undoes the grants, also of rates: for work that turned out not to be needed. See [`Permit::undo`].
+    /// Undoes the grants, also of rates: for work that was not needed. See [`Permit::undo`].
     pub fn undo(mut self) {
         self.undo_all();
     }
@@ -108,7 +108,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// The same permits, no longer tied to the borrow of their limiters.
+    /// The same permits without the borrow of their limiters.
     pub fn into_owned(mut self) -> Permits<'static> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);
@@ -120,7 +120,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// The permits one by one. Undoing one of them is no longer undoing the whole.
+    /// The permits one by one. Undoing one of them no longer undoes the whole.
     pub fn into_each(mut self) -> impl Iterator<Item = Permit<'a>> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);

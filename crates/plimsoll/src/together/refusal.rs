@@ -1,20 +1,20 @@
-//! What is said about a refusal.
+//! Refusals of several limiters.
 
 use super::asks::Asked;
 use super::{List, One};
 use crate::name::Name;
 use crate::{Demand, Denied, Reason, Refusal};
 
-/// The refusal by one, counted and explained.
+/// The refusal by one member, counted and explained.
 #[cold]
 pub(crate) fn refuse<'a>(list: impl List<'a>, refuser: usize, denied: Denied) -> Denied {
     list.count_denied(refuser);
-    // What is said about waiting is said by the one that was waited for.
+    // The refusal of a wait is that of the member that was waited for.
     let stays = !denied.reason().is_passing();
     explain(list, refuser, denied, stays)
 }
 
-/// The refusal of a reservation: the others may have promised something for later.
+/// The refusal of a reservation: the other members may have reserved something for later.
 #[cold]
 pub(super) fn refuse_reservation<'a>(
     list: impl List<'a>,
@@ -25,14 +25,14 @@ pub(super) fn refuse_reservation<'a>(
     explain(list, refuser, denied, true)
 }
 
-/// What stands for a refusal that is not reported.
+/// The placeholder of a refusal that is not reported.
 #[cold]
 pub(crate) fn unexplained() -> Denied {
     Denied::new(Reason::Exhausted)
 }
 
-/// Completes the refusal of the first that refuses: it lasts as long as that of the one that refuses longest. The others
-/// are only looked at: they have not refused anything.
+/// Completes the refusal of the first member that refuses: it lasts as long as the longest of all refusals. The other
+/// members are only looked at: they have not refused.
 #[cold]
 fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool) -> Denied {
     let mut latest = denied.retry_after();
@@ -49,7 +49,7 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
         };
         latest = match (latest, denied.retry_after()) {
             (Some(one), Some(other)) => Some(one.max(other)),
-            // A refusal for too long a wait carries its length, as far as that is known.
+            // A refusal because of too long a wait carries its length, if that is known.
             (known, None) if stays => known,
             _ => None,
         };
@@ -57,7 +57,7 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
     list.name_refusal(refuser, denied.with_retry_after(latest))
 }
 
-/// Whether a limiter would refuse, without its refusing.
+/// Whether a limiter would refuse, without counting it.
 pub(super) fn look(member: One<'_>, demand: Demand) -> Result<(), Denied> {
     match member.gate() {
         Some(gate) => gate.hint(demand),
@@ -65,7 +65,7 @@ pub(super) fn look(member: One<'_>, demand: Demand) -> Result<(), Denied> {
     }
 }
 
-/// What a limiter would answer.
+/// The answer that a limiter would give.
 fn would_refuse(member: One<'_>, demand: Demand) -> Result<(), Denied> {
     match member.limiter() {
         Asked::Limiter(limiter) => limiter.estimate(demand),
@@ -73,7 +73,7 @@ fn would_refuse(member: One<'_>, demand: Demand) -> Result<(), Denied> {
     }
 }
 
-/// What the list would be answered.
+/// The answer that the list would get.
 pub(crate) fn estimate<'a>(list: impl List<'a>) -> Result<(), Denied> {
     if let Some((index, denied)) = too_large(list) {
         return Err(list.name_refusal(index, denied));
@@ -89,7 +89,7 @@ pub(crate) fn estimate<'a>(list: impl List<'a>) -> Result<(), Denied> {
     Ok(())
 }
 
-/// The refusal of a sum that is more than can be asked for.
+/// The refusal of a sum above `u64::MAX`.
 pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
     let mut costs = (0..list.len()).map(|index| list.cost(index));
     let index = costs.position(|cost| cost.is_some_and(|cost| cost > u128::from(u64::MAX)))?;

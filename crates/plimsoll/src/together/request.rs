@@ -1,4 +1,4 @@
-//! What is asked of a group, and the verbs that do not wait.
+//! A request to a group, and the verbs that do not wait.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::limiter::Several;
 use crate::name::Name;
 use crate::{Demand, Denied, Moment};
 
-/// What is asked of a [`Group`].
+/// A request to a [`Group`].
 #[derive(Clone, Copy)]
 #[must_use = "nothing is asked before one of its methods is called"]
 pub struct Request<'a, U, C> {
     pub(super) group: &'a Group<U>,
     /// Limiters that are not in the group itself.
     pub(super) asks: &'a [Ask<'a>],
-    /// What a use asks, where each says for itself how long it waits.
+    /// The demand of a use, where each has its own time-out.
     pub(super) demand_of: Option<DemandOf<U>>,
     pub(super) like: Demand,
     pub(super) cost: C,
 }
 
-/// What a use of a group asks.
+/// The demand of a use of a group.
 type DemandOf<U> = fn(&Group<U>, &[Ask<'_>], U) -> Demand;
 
 impl<U, C> std::fmt::Debug for Request<'_, U, C> {
@@ -138,7 +138,7 @@ where
     }
 
     fn name_refusal(self, index: usize, denied: Denied) -> Denied {
-        // The gate of a key, or behind a name, may have been made when the limit was called otherwise.
+        // The gate of a key, or behind a name, may have been created under another name of the limit.
         let member = self.member(index);
         if let Some(name) = member.limiter().name().filter(|_| member.is_leased()) {
             return denied.with_limiter(name);
@@ -151,12 +151,12 @@ where
     }
 }
 
-/// The member that refused one who will wait.
+/// The member that refused a request that will wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Refuser(pub(crate) usize);
 
 impl Refuser {
-    /// A member in a store, of which nothing is known yet.
+    /// A member in a store, which has not been asked yet.
     pub const STORE: Self = Self(usize::MAX);
 }
 
@@ -165,9 +165,9 @@ where
     U: Copy + PartialEq,
     C: Fn(U) -> Option<u64> + Copy,
 {
-    /// Takes from all members now, or from none. Members in stores answer by what is known here.
+    /// Takes from all members now, or from none. Members in stores answer by their local state.
     ///
-    /// `held` must be empty: it is filled in place, because to move it takes longer than to ask a limiter.
+    /// `held` must be empty: it is filled in place, because moving it takes longer than asking a limiter.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ where
         self.ask_stores(held, true)
     }
 
-    /// [`try_acquire`](Self::try_acquire) by a caller that waits if it is refused: a refusal is not counted.
+    /// [`try_acquire`](Self::try_acquire) for a caller that waits if it is refused: a refusal is not counted.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ where
             .map_err(|_| Refuser(self.local()))
     }
 
-    /// Asks the members in stores by what is known here, when all others have granted.
+    /// Asks the members in stores by their local state, when all others have granted.
     #[inline]
     fn ask_stores(self, held: &mut Permits<'a>, note: bool) -> Result<(), Denied> {
         for index in self.local()..self.len() {
@@ -227,25 +227,25 @@ where
         Ok(())
     }
 
-    /// Takes now from all members what may be used later, and says when; or takes nothing.
+    /// Takes permits of all members for later use, and returns when they may be used; or takes nothing.
     ///
     /// # Errors
     ///
-    /// The refusal of a member, or if it would have to be waited for longer than the deadline allows.
+    /// The refusal of a member, or a refusal because the wait would exceed the deadline.
     pub fn reserve(self) -> Result<Reserved<'a>, Denied> {
         reserve(self)
     }
 
-    /// What [`try_acquire`](Self::try_acquire) would answer. Takes nothing and counts nothing.
+    /// Returns the answer of [`try_acquire`](Self::try_acquire). It takes nothing and counts nothing.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal that `try_acquire` would return.
     pub fn estimate(self) -> Result<(), Denied> {
         estimate(self)
     }
 
-    /// Makes permits of what was taken.
+    /// Converts the grants into permits.
     #[inline]
     pub(crate) fn hold(self, taken: &mut Taken<'a>, held: &mut Permits<'a>) {
         for index in 0..self.local() {
@@ -255,7 +255,7 @@ where
         }
     }
 
-    /// Counts the grant where a limiter was replaced by its members.
+    /// Counts the grant in limiters that were replaced by their members.
     #[inline]
     pub(super) fn count_granted(self, held: &mut Permits<'a>) {
         for several in self.several() {

@@ -12,7 +12,7 @@ use crate::{Denied, Permit, Reservation};
 
 /// Reservations of several limiters, made together.
 ///
-/// Awaiting it waits until all can be used, and yields their permits. Dropping it before cancels all of them, see
+/// Awaiting it waits until all can be used, and yields their permits. Dropping it before that cancels all of them, see
 /// [`Reservation`].
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reserved<'a> {
@@ -21,7 +21,7 @@ pub struct Reserved<'a> {
     wait: Option<Duration>,
 }
 
-/// Reserves with each; or with none. What was reserved with those before the refusal is undone, however long that took.
+/// Reserves with each member, or with none: reservations before a refusal are undone, however long that took.
 pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
     if let Some((index, denied)) = too_large(list) {
         return Err(refuse(list, index, denied));
@@ -53,7 +53,7 @@ pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
     Ok(reserved)
 }
 
-/// The order in which members are asked. Those of which undoing would leave a trace are the last, and of those the ones that
+/// The order in which members are asked. Members that cannot be undone exactly are the last, and of those the ones that
 /// seem to refuse the first: so that there is nothing to undo there.
 fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
     let (Some(gate), Some(demand)) = (list.member(index).gate(), list.demand(index)) else {
@@ -73,7 +73,7 @@ fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
 }
 
 impl<'a> Reserved<'a> {
-    /// How long the wait was when it was made: that for the last of them. `None` if it depends on others returning permits.
+    /// The wait for the last of them, from when it was made. `None` if it depends on permits that are returned.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait
@@ -85,7 +85,7 @@ impl<'a> Reserved<'a> {
         self.wait == Some(Duration::ZERO)
     }
 
-    /// Waits until all can be used, blocking the thread.
+    /// Blocks the thread until all can be used.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl<'a> Reserved<'a> {
         Poll::Ready(Ok(()))
     }
 
-    /// As if it had never been made. See [`Reservation::undo`].
+    /// Cancels it as if it had never been made. See [`Reservation::undo`].
     pub fn undo(mut self) {
         let ready = self.ready.len();
         self.held.drain(ready..).rev().for_each(Reservation::undo);
@@ -135,7 +135,7 @@ impl std::fmt::Debug for Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        // The last one first, as they were taken. Before all are ready none has been used.
+        // The last one first. Before all are ready none has been used.
         while let Some(last) = self.held.pop() {
             drop(last);
         }

@@ -1,4 +1,4 @@
-//! Keys and names become what stands behind them.
+//! Resolves keys and names to the limiters behind them.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::limiter::{Kind, Limiter, LimiterExt, Several, Target, TargetOf};
 use crate::name::Name;
 use crate::{Denied, Grant, Permit};
 
-/// What a limiter is there for.
+/// The use of a limiter.
 #[derive(Clone, Copy)]
 struct For {
     name: Option<Name>,
     of: usize,
     times: u64,
-    /// Where it is known by others, if it is a name.
+    /// The address by which others know it, if it is a name.
     known: Option<usize>,
 }
 
@@ -29,12 +29,12 @@ struct Found {
 }
 
 impl Group<usize> {
-    /// What these ask of, each by its position. Keys and names become what stands behind them, so that it is decided and
-    /// waited for as gates are.
+    /// The group of these asks, each by its position. Keys and names are resolved to the limiters behind them, so that
+    /// they are decided and waited for as gates are.
     ///
     /// # Errors
     ///
-    /// The position of a key for which there is no room, or of a name that is closed, and its refusal.
+    /// The position and the refusal of a key for which there is no room, or of a name that is closed.
     pub(super) fn of_asks(asks: &[Ask<'_>]) -> Result<Self, (usize, Denied)> {
         let mut found = Found::default();
         found.behind.asks = asks.len();
@@ -170,7 +170,7 @@ impl KeyLease for Box<dyn KeyLease> {
     }
 }
 
-/// A gate that is no key's.
+/// A gate that is not that of a key.
 struct OfGate(Arc<dyn Joint>);
 
 impl KeyLease for OfGate {

@@ -8,7 +8,7 @@ pub(crate) struct Set {
 const BITS: usize = 64;
 
 impl Set {
-    /// Those below 64, as bits.
+    /// The indices below 64, as bits.
     #[inline]
     pub(crate) fn of_few(few: u64) -> Self {
         Self {

@@ -1,11 +1,11 @@
 //! Deciding over several gates in one instant.
 //!
-//! The gates are entered one inside the other, in the order of their addresses: no other order is used by anybody, so two
-//! transactions never wait for each other. Under all locks each gate is looked at, and taken from only if all of them
-//! grant. Whoever is to be woken is woken when all locks are free.
+//! The gates are entered one inside the other, in the order of their addresses: all transactions use this order, so two
+//! of them never deadlock. Under all locks each gate is looked at, and taken from only if all of them grant. Tasks are
+//! woken when all locks are free.
 //!
-//! A rule may panic. Then no gate is left in the middle of its step: those that have not taken take nothing, what others
-//! have taken is undone, and whoever is to be woken is woken, before the panic goes on.
+//! A rule may panic. Then no gate is left in the middle of its step: gates that have not taken take nothing, other
+//! takes are undone, and tasks are woken, before the panic resumes.
 
 use super::attempt::{Moments, decision};
 use super::{List, Set};
@@ -17,9 +17,9 @@ use crate::wakeups::Wakeups;
 use crate::{Denied, Moment};
 
 pub(super) enum Verdict {
-    /// With the moments at which something was taken, where they are not those that were read.
+    /// With the moments of takes that differ from the moment that was read.
     Taken(Vec<(usize, Stamp)>),
-    /// Who refused, first in the order of the list; and what it says, if the refusal was to be noted.
+    /// The first gate in the order of the list that refused; and its refusal, if it was to be counted.
     Refused(usize, Option<Denied>),
 }
 
@@ -30,13 +30,13 @@ pub(super) struct Transaction<'t, L> {
     moments: &'t Moments,
     places: &'t dyn Fn(usize) -> Option<Ticket>,
     note: bool,
-    /// Who of them has refused, the first in the order of the list.
+    /// The first gate in the order of the list that has refused.
     refuser: Option<usize>,
     denied: Option<Denied>,
-    /// Who was taken from, and when, where that is not the moment that was read.
+    /// The gates that were taken from, and the moments of takes that differ from the moment that was read.
     taken: Set,
     stamps: Vec<(usize, Stamp)>,
-    /// Whom each gate has to wake, when all locks are free.
+    /// The tasks that each gate has to wake, when all locks are free.
     wakeups: Vec<(usize, Wakeups)>,
     panic: First,
 }
@@ -58,7 +58,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         }
     }
 
-    /// By one who has these places in their queues.
+    /// Runs it for a request with these places in the queues of the gates.
     pub(super) fn from(mut self, places: &'t dyn Fn(usize) -> Option<Ticket>) -> Self {
         self.places = places;
         self
@@ -130,8 +130,8 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         }
     }
 
-    /// When a gate is asked. Behind its lock reading the clock costs little, and nobody is to be refused because the
-    /// clock is late.
+    /// The moment of the decision of a gate. Under its lock reading the clock costs little, and no demand should be
+    /// refused because the clock is late.
     fn now(&self, index: usize) -> Moment {
         match self.list.member(index).gate() {
             Some(gate) if self.moments.are_late() && !gate.gives_back() => {
@@ -141,10 +141,10 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         }
     }
 
-    /// As if nothing had been taken, after a panic.
+    /// Undoes all takes, after a panic.
     #[cold]
     fn undo(&mut self) {
-        // Those that do not receive the answer have not refused.
+        // Gates that do not receive the answer have not refused.
         self.refuser = self.refuser.or(Some(0));
         self.denied = None;
         for index in (0..self.list.local()).filter(|&index| self.taken.contains(index)) {

@@ -5,8 +5,8 @@
 //! those that came later. Where it is at the front, room is reserved for it if it is the oldest that waits for several
 //! there. All gates agree on which is the oldest, so that one gets all it needs, and no later one passes it for ever.
 //!
-//! Limiters that are not gates are waited for in their own way, when all gates have room; nothing is promised there.
-//! Limiters of this workspace that follow a name are resolved to gates before the wait.
+//! Limiters that are not gates are waited for in their own way, when all gates have room; there is no guarantee for
+//! them. Limiters of this workspace that follow a name are resolved to gates before the wait.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -26,30 +26,30 @@ use crate::queue::{Age, Since, Ticket};
 use crate::unwind::isolated;
 use crate::{Acquire, Clock, Denied, Moment, Reason};
 
-/// So often in a row it tries before others get a chance to run.
+/// The number of tries in a row before it yields to other tasks.
 const TRIES: usize = 16;
 
 /// A request that waits for several limiters. The list is passed to each step, so that it may be borrowed anew.
 pub(crate) struct Wait {
     age: Age,
     slots: Slots,
-    /// The one that is waited for and is no gate.
+    /// The member that is waited for and is not a gate.
     other: Option<(usize, Acquire<'static>)>,
 }
 
-/// What one who waits has to do with one limiter.
+/// The state of a wait for one limiter.
 #[derive(Default)]
 struct Slot {
-    /// When the wait began, on its clock.
+    /// The start of the wait, on its clock.
     since: Moment,
-    /// When the wait must be over, on its clock.
+    /// The deadline of the wait, on its clock.
     deadline: Moment,
-    /// How many may wait there, at least: what its queue said when the wait began.
+    /// The bound of its queue when the wait began.
     room: u64,
     place: Option<Place>,
 }
 
-/// A place in the queue of a gate, given up when it is dropped.
+/// A place in the queue of a gate, released when it is dropped.
 struct Place {
     gate: Arc<dyn Joint>,
     ticket: Ticket,
@@ -65,7 +65,7 @@ impl Drop for Place {
     }
 }
 
-/// Up to six are kept in place.
+/// Up to six are stored inline.
 struct Slots {
     few: [Slot; 6],
     more: Vec<Slot>,
@@ -99,7 +99,7 @@ impl Wait {
         Self::start_as(list, refuser, next_age(), |_| None)
     }
 
-    /// Goes on waiting in another list, of which `progress` says how far the wait for each member has come. No queue
+    /// Continues the wait in another list, where `progress` returns the progress of each member's wait. No queue
     /// refuses it any more.
     pub(crate) fn continue_in<'a>(
         &self,
@@ -152,13 +152,13 @@ impl Wait {
         Ok(wait)
     }
 
-    /// How long it has waited, by the clock of one.
+    /// The time it has waited, on the clock of one member.
     pub(crate) fn waited<'a>(&self, list: impl List<'a>, index: usize) -> Duration {
         let now = list.member(index).clock().precise_now();
         now.since(self.slots.get(index).since)
     }
 
-    /// How far the wait for one has come.
+    /// The progress of the wait for one member.
     pub(crate) fn progress<'a>(&self, list: impl List<'a>, index: usize) -> Progress {
         let slot = self.slots.get(index);
         let now = list.member(index).clock().precise_now();
@@ -210,7 +210,7 @@ impl Wait {
                     }
                 }
             }
-            // One that is no gate has just been looked at, and wakes by itself.
+            // A member that is not a gate has just been polled, and has stored the waker.
             if !self.look(list, Some(cx.waker()))? || self.other.is_some() {
                 return Poll::Pending;
             }
@@ -219,7 +219,7 @@ impl Wait {
         Poll::Pending
     }
 
-    /// Joins the queue of one that refused, unless it has a place there.
+    /// Joins the queue of a member that refused, unless it has a place there.
     fn wait_for<'a>(&mut self, list: impl List<'a>, refuser: usize) -> Result<(), Denied> {
         let member = list.member(refuser);
         let slot = self.slots.get_mut(refuser);
@@ -261,7 +261,7 @@ impl Wait {
         }
     }
 
-    /// Whether there is room at every place it has; or why one of them was lost.
+    /// Whether there is room at all of its places; or the reason for which one of them was lost.
     fn look<'a>(
         &self,
         list: impl List<'a>,
@@ -276,7 +276,7 @@ impl Wait {
             match place.gate.place(place.ticket, waker) {
                 joint::Place::Offered => {}
                 joint::Place::Waiting => all = false,
-                // One at which there was room is not the one to blame.
+                // A place with room is not the cause.
                 joint::Place::Lost { reason, offered } => {
                     if lost.is_none_or(|(_, _, _, blameless)| blameless && !offered) {
                         lost = Some((index, &place.gate, reason, offered));
@@ -290,7 +290,7 @@ impl Wait {
         }
     }
 
-    /// Takes from all, as the owner of its places; or says who refused.
+    /// Takes from all members, as the owner of its places; or returns the member that refused.
     fn take<'a>(&mut self, list: impl List<'a>, taken: &mut Taken<'a>) -> Result<(), usize> {
         let mut gates = Set::default();
         for index in 0..list.local() {
@@ -325,7 +325,7 @@ impl Wait {
     }
 }
 
-/// What can never be granted, or not in time, is not waited for.
+/// Refuses demands that can never be granted, or not in time, instead of waiting for them.
 fn refuse_in_vain<'a>(
     list: impl List<'a>,
     refuser: usize,
@@ -339,10 +339,10 @@ fn refuse_in_vain<'a>(
         let Err(denied) = look(member, demand) else {
             continue;
         };
-        // Where nobody waits it is not time that is missing.
+        // Without a queue the refusal is not about time.
         let queued = || member.gate().and_then(Joint::queue_bound).is_some();
         let waits = !list.sheds(index) && queued();
-        // A rule may depend on what is measured, which changes.
+        // A rule may depend on a measurement, which changes.
         let changes = matches!(denied.reason(), Reason::Saturated | Reason::Unavailable);
         if !(denied.reason().is_passing() || waits && changes) {
             return Err(refuse(list, index, denied));
@@ -368,7 +368,7 @@ fn late(denied: &Denied) -> Denied {
     }
 }
 
-/// Drawn only by those who wait for several.
+/// Only demands on several limiters have an age.
 fn next_age() -> Age {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     Age(NEXT.fetch_add(1, Ordering::Relaxed))

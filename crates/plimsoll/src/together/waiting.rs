@@ -12,13 +12,13 @@ use super::refusal::look;
 use super::{Group, List, Permits, Request, Taken, Wait, attempt, refuse, unexplained};
 use crate::{Acquire, Demand, Denied, Permit, Reason};
 
-/// Which of several refused, and why.
+/// The ask that was refused, and its refusal.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refused {
     /// The position in the list.
     pub index: usize,
-    /// Its refusal, until the moment at which all would grant.
+    /// The refusal, with the moment at which all would grant.
     pub denied: Denied,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Takes for all of `asks` now if each can be asked on its own and undone exactly, and allocates nothing. `false`
-    /// decides and counts nothing: [`try_all`](Self::try_all) and [`Waiting::start`] do.
+    /// decides and counts nothing: call [`try_all`](Self::try_all) or [`Waiting::start`] then.
     pub fn attempt_all(asks: &[Self], held: &mut Permits<'a>) -> bool {
         if asks.len() > 1 && !asks.iter().all(Self::is_plain) {
             return false;
@@ -87,11 +87,11 @@ impl<'a> Ask<'a> {
         Ok(())
     }
 
-    /// What [`try_all`](Self::try_all) would answer. Takes nothing and counts nothing.
+    /// Returns the answer of [`try_all`](Self::try_all). It takes nothing and counts nothing.
     ///
     /// # Errors
     ///
-    /// The refusal it would answer.
+    /// The refusal that `try_all` would return.
     pub fn estimate_all(asks: &[Self]) -> Result<(), Denied> {
         in_group(asks, |group| {
             let (index, answer) = (0, group.ask_each(asks).estimate());
@@ -100,8 +100,8 @@ impl<'a> Ask<'a> {
         .map_err(|refused| refused.denied)
     }
 
-    /// The refusal of a limiter or key that several of `asks` ask for more than it ever has together. Takes nothing and
-    /// counts nothing.
+    /// The refusal of a limiter or key whose limit is below the sum of several of `asks`. It takes nothing and counts
+    /// nothing.
     #[must_use]
     pub fn too_large_together(asks: &[Self]) -> Option<Refused> {
         let is_key = |ask: &&Self| matches!(ask.of, Asked::Key(_));
@@ -129,8 +129,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Asks what stands behind keys and names; and again, if another limiter has come to stand there in this moment and the
-/// one before it was asked.
+/// Asks the limiters behind keys and names; and again, if another limiter replaced one of them meanwhile.
 fn in_group<T>(
     asks: &[Ask<'_>],
     ask: impl Fn(&Group<usize>) -> Result<T, Refused>,
@@ -147,14 +146,14 @@ fn in_group<T>(
 
 /// A request that waits for all of several limiters and keys.
 ///
-/// It does not borrow them: whoever polls it passes the same list, in the same order, each time. It waits in the queue of
-/// each member that has refused it, with one age, from one moment on; each member bounds the wait by its own demand.
-/// Dropping it leaves all queues. Members in stores are asked when all others have granted.
+/// It does not borrow them: each poll takes the same list, in the same order. It waits in the queue of each member that
+/// has refused it, with one age, from one moment on; each member bounds the wait by its own demand. Dropping it leaves
+/// all queues. Members in stores are asked when all others have granted.
 pub struct Waiting {
-    // Before the group: a place is given up before the lease of its key ends.
+    // Before the group: a place is released before the lease of its key ends.
     wait: Option<(Wait, usize)>,
     group: Group<usize>,
-    /// What was granted by which member, when only stores are left to be asked.
+    /// The permits of the members, when only stores are left to be asked.
     granted: Granted,
     /// The demands to members in stores, and the one that is asked.
     stores: Vec<Demand>,
@@ -172,13 +171,13 @@ impl Waiting {
         Self::start_after(None, asks)
     }
 
-    /// Takes from all, or waits: after another wait, as one that has waited since that began.
+    /// Takes from all, or waits: after another wait, with the start of that wait.
     fn start_after(before: Option<&Self>, asks: &[Ask<'_>]) -> Result<Self, Refused> {
         loop {
             let group = Group::of_asks(asks);
             let group = group.map_err(|(index, denied)| Refused { index, denied })?;
             match Self::wait_in(&group, asks, before) {
-                // Another limiter has come to stand behind a name in this moment.
+                // Another limiter has replaced the one behind a name meanwhile.
                 Err(_) if group.behind.is_outdated(Waker::noop()) => {}
                 started => {
                     let (wait, granted) = started?;
@@ -219,7 +218,7 @@ impl Waiting {
         Ok((Some((wait, leaf)), Vec::new()))
     }
 
-    /// How far the wait for one of `asks` has come, which may consist of several members.
+    /// The progress of the wait for one of `asks`, which may consist of several members.
     fn progress(&self, asks: &[Ask<'_>], index: usize) -> Option<Progress> {
         let ((wait, _), request) = (self.wait.as_ref()?, self.group.ask_each(asks));
         let leaves = self.leaves_of(index).filter(|leaf| *leaf < self.next);
@@ -227,7 +226,7 @@ impl Waiting {
         progress.reduce(Progress::and)
     }
 
-    /// How a member in a store is to be asked.
+    /// The demand on a member in a store.
     fn store_demand(&self, index: usize) -> Option<Demand> {
         let mut stores = self.leaves_of(index);
         let store = stores.find_map(|leaf| leaf.checked_sub(self.group.local()))?;
@@ -249,7 +248,7 @@ impl Waiting {
         self.wait.is_some()
     }
 
-    /// How long it has been in queues, by the clock of the member that it began to wait for.
+    /// The time it has been in queues, on the clock of the member that it began to wait for.
     #[must_use]
     pub fn waited(&self, asks: &[Ask<'_>]) -> Duration {
         let wait = self.wait.as_ref();
@@ -270,7 +269,7 @@ impl Waiting {
     ) -> Poll<Result<Vec<Option<Permit<'static>>>, Refused>> {
         while self.wait.is_some() {
             if self.group.behind.is_outdated(cx.waker()) {
-                // The old places are given up when the new ones are taken.
+                // The old places are released when the new ones are taken.
                 *self = Self::start_after(Some(self), asks)?;
                 continue;
             }
@@ -283,7 +282,7 @@ impl Waiting {
                     self.granted = request.permits(taken);
                     self.wait = None;
                 }
-                // It was asked in the moment in which another limiter came to stand there.
+                // It was asked while another limiter replaced it.
                 Err(_) if self.group.behind.is_outdated(cx.waker()) => {}
                 Err((leaf, denied)) => {
                     let index = request.ask_of(leaf);
@@ -324,7 +323,8 @@ impl Waiting {
         Poll::Ready(Ok(request.gather(std::mem::take(granted))))
     }
 
-    /// Gives up, and undoes what was granted while a store was asked. Dropping it undoes what permits know by themselves.
+    /// Cancels the wait, and undoes the grants made while a store was asked. Dropping it undoes only permits that know
+    /// their limiter.
     pub fn cancel(mut self, asks: &[Ask<'_>]) {
         let granted = std::mem::take(&mut self.granted);
         self.group.ask_each(asks).undo(granted);
@@ -348,7 +348,8 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl<C: Fn(usize) -> Option<u64> + Copy> Request<'_, usize, C> {
-    /// How members in stores are asked, by their own clocks from now on; after a wait in `before`, as that had it.
+    /// The demands on members in stores, by their own clocks from now on; after a wait in `before`, with its remaining
+    /// time.
     fn store_demands(self, before: Option<&Waiting>) -> Vec<Demand> {
         let demand = |leaf: usize| {
             let index = self.ask_of(leaf);

@@ -1,4 +1,4 @@
-//! Taking at once by words alone, which is how most requests end.
+//! Taking by words alone, which decides most requests.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -8,14 +8,14 @@ use crate::joint::{Exchange, Word};
 use crate::unwind::{First, isolated};
 use crate::{Denied, Grant, Moment, Refusal};
 
-/// From how many gates at most.
+/// The maximum number of gates.
 pub(super) const MOST: usize = 4;
 
-/// What was taken by words alone.
+/// Grants by words alone.
 #[derive(Clone, Copy)]
 pub(crate) struct ByWords {
     pub(crate) now: Moment,
-    /// Those of whose grant nothing is to be learned, as bits.
+    /// The members with grants that no algorithm learns from, as bits.
     pub(crate) untimed: u64,
 }
 
@@ -50,18 +50,18 @@ impl ByWord {
     }
 }
 
-/// Why nothing was taken by words alone.
+/// The reason for which nothing was taken by words alone.
 #[derive(Clone, Copy)]
 pub(crate) enum Open {
-    /// One refuses, by its word.
+    /// A member refuses, by its word.
     Refused(ByWord),
-    /// One refuses, maybe only because the clock is late.
+    /// A member refuses, perhaps only because the clock is late.
     Late,
-    /// One has to be asked in another way.
+    /// A member has to be asked in another way.
     Each,
 }
 
-/// Takes from all by their words, at one moment. If one of them does not grant, nothing is taken, and
+/// Takes from all members by their words, at one moment. If one of them does not grant, nothing is taken, and
 /// [`attempt_open`](super::attempt_open) decides.
 #[inline(always)]
 pub(crate) fn take_words<'a>(list: impl List<'a>) -> Result<ByWords, Open> {
@@ -101,11 +101,11 @@ pub(crate) fn take_words<'a>(list: impl List<'a>) -> Result<ByWords, Open> {
     Ok(ManuallyDrop::new(so_far).taken)
 }
 
-/// What was taken so far, undone when it is dropped: one may refuse, or a rule panic.
+/// The grants so far, undone when it is dropped: a member may refuse, or a rule panic.
 struct Undo<'a, L: List<'a>> {
     list: L,
     taken: ByWords,
-    /// From which something was taken, as bits.
+    /// The members that were taken from, as bits.
     words: u64,
     exchanges: [Exchange; MOST],
     lent: PhantomData<&'a ()>,
@@ -129,7 +129,7 @@ impl<'a, L: List<'a>> Drop for Undo<'a, L> {
     }
 }
 
-/// As if one of a list had not been taken from by its word, at `now`.
+/// Undoes the take from one member by its word, at `now`.
 pub(super) fn undo_word<'a>(
     list: impl List<'a>,
     index: usize,

@@ -1,14 +1,14 @@
 use crate::Moment;
 
-/// What a [`SlidingWindow`](super::SlidingWindow) remembers: a ring of counts, the newest of which is that of `newest`.
+/// The state of a [`SlidingWindow`](super::SlidingWindow): a ring of counts, ending with that of `newest`.
 #[derive(PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Segments {
     pub(super) counts: Box<[u64]>,
     pub(super) newest: u64,
-    /// When `newest` ends and the next begins. As long as that has not come, nothing has to be divided.
+    /// The end of `newest`. Until then no division is needed.
     pub(super) until: Moment,
-    /// Where the count of `newest` is: to find it takes a division.
+    /// The index of the count of `newest`: computing it takes a division.
     pub(super) slot: u32,
     pub(super) used: u64,
     pub(super) origin: Moment,
@@ -22,7 +22,7 @@ impl Clone for Segments {
         }
     }
 
-    /// In place: a queue looks ahead again and again.
+    /// In place: a queue forecasts again and again.
     fn clone_from(&mut self, source: &Self) {
         self.counts.clone_from(&source.counts);
         self.newest = source.newest;
@@ -34,7 +34,7 @@ impl Clone for Segments {
 }
 
 impl Segments {
-    /// Whether there are so many, and they come to what is used.
+    /// Whether there are as many segments as this, and their sum is the usage.
     pub(super) fn are_sound(&self, segments: u32) -> bool {
         let sum = self
             .counts

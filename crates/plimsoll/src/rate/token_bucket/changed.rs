@@ -29,7 +29,7 @@ impl TokenBucket {
         }
     }
 
-    /// What this bucket lacks if it holds what `old` does, or owes what it owes, times `new` over `former`.
+    /// The tokens that this bucket lacks if it has the tokens or the debt of `old`, times `new` over `former`.
     fn lacking(&self, old: &Self, missing: u128, (new, former): (u128, u128)) -> u128 {
         match old.capacity().checked_sub(missing) {
             Some(held) => self.capacity().saturating_sub(mul_div(held, new, former).0),

@@ -8,11 +8,11 @@ use crate::{Moment, Packed, PackedTake, Refusal};
 const KEPT: u32 = 63;
 const MASK: u64 = (1 << KEPT) - 1;
 
-/// What is missing for a grant.
+/// The supply that is missing for a grant.
 struct Short {
-    /// So much has to be supplied for it.
+    /// The supply that the cost lacks.
     lacking: u64,
-    /// So much for a full bucket.
+    /// The supply that a full bucket lacks.
     missing: u64,
 }
 

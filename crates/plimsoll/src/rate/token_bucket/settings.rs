@@ -1,4 +1,4 @@
-//! What a bucket is set to, and how to read it: stores outside of the process keep buckets by their settings.
+//! The settings of a bucket and their getters: stores outside of the process store buckets by their settings.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::invalid::Unmet;
 use crate::{InvalidLimit, Quota};
 
 impl TokenBucket {
-    /// Holds at most `burst` tokens, and starts with as many.
+    /// Sets the maximum number of tokens, and starts with as many.
     ///
-    /// The burst is what may pass at once after idling; the rate stays what it is. A burst of 1 spaces grants evenly, and a
-    /// burst above the units of the quota saves up what several periods have brought.
+    /// The burst is the amount that may pass at once after idling; the rate stays as it is. A burst of 1 spaces grants
+    /// evenly, and a burst above the units of the quota saves up the refill of several periods.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -35,7 +35,7 @@ impl TokenBucket {
         }
     }
 
-    /// Holds at most `burst` tokens, and starts with as many.
+    /// [`burst`](Self::burst) for a number from outside the program.
     ///
     /// # Errors
     ///
@@ -65,11 +65,11 @@ impl TokenBucket {
         Ok(self)
     }
 
-    /// Starts with `initial` tokens instead of a full bucket. As the limit of [many keys](crate::Keyed) it evicts none of
-    /// them below `max_keys`, as none is ever like new again.
+    /// Sets the number of tokens at the start. Default: the burst. As the limit of [many keys](crate::Keyed) it evicts
+    /// none of them below `max_keys`, as none is ever like new again.
     ///
-    /// A process that is restarted often would grant a burst with each start; a bucket that starts empty grants the rate from
-    /// the beginning.
+    /// A process that is restarted often would grant a burst with each start; a bucket that starts empty grants the
+    /// rate from the beginning.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -93,7 +93,7 @@ impl TokenBucket {
         }
     }
 
-    /// Starts with `initial` tokens instead of a full bucket.
+    /// [`initial`](Self::initial) for a number from outside the program.
     ///
     /// # Errors
     ///
@@ -115,19 +115,19 @@ impl TokenBucket {
         Ok(self)
     }
 
-    /// The tokens it starts with.
+    /// The number of tokens at the start.
     #[must_use]
     pub const fn initial_tokens(&self) -> u64 {
         self.initial
     }
 
-    /// Whether tokens drip in continuously; otherwise they arrive at the end of each period.
+    /// Whether tokens are added continuously; otherwise they are added at the end of each period.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
         !matches!(self.supply, Supply::Interval { .. })
     }
 
-    /// What arrives in how much time. Of a greedy bucket in lowest terms: 1 in 10 ms, if it was made with 100 in a
+    /// The refill: tokens per period. For a greedy bucket in lowest terms: 1 in 10 ms, if it was built with 100 per
     /// second.
     pub const fn refill(&self) -> Quota {
         match self.supply {

@@ -6,8 +6,8 @@ use crate::Moment;
 impl TokenBucket {
     /// As if `actual` tokens had been taken at `taken`, and not `estimate`.
     ///
-    /// A bucket does not remember when it was full. What may have been lost since `taken` is never returned; what is
-    /// charged on top is paid for by the refill since `taken`, unless later takes have used that up.
+    /// A bucket does not record when it was full. Tokens that may have been lost since `taken` are never returned; a
+    /// charge on top is paid by the refill since `taken`, unless later takes have used that up.
     pub(super) fn settled(
         &self,
         state: &mut Filling,
