@@ -25,6 +25,9 @@ use crate::StoreError;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A [`FleetKey`] that is closed refuses later demands as [`Closed`](Reason::Closed), and wakes its waiters. The state of the
+/// key in the store stays.
 #[derive(Clone)]
 pub struct FleetKey {
     pub(super) shared: Arc<Shared>,
@@ -41,8 +44,8 @@ impl FleetKey {
         }
     }
 
-    /// Refunds `amount` for work that was not done, in the background, at most up to the limit. Has no effect on leases, which only their
-    /// holders release.
+    /// Refunds `amount` for work that was not done, in the background, at most up to the limit. Has no effect on leases, which only
+    /// their holders release. A failed refund is counted in [`FleetTotals::lost`](super::FleetTotals::lost).
     pub fn refund(&self, amount: u64) {
         self.shared.now().refund(&self.key, amount);
     }
@@ -59,7 +62,8 @@ impl FleetKey {
         Ok(())
     }
 
-    /// Reads the standing of this key from the store. Takes nothing and writes no key.
+    /// Reads the standing of this key from the store. Takes nothing and writes no key. [`Limiter::standing`] does not call the
+    /// store, and is mostly unknown.
     ///
     /// # Errors
     ///
