@@ -14,11 +14,15 @@ use std::sync::Arc;
 /// let request = http::Request::get("/").extension(claims).body(())?;
 /// # Ok::<(), http::Error>(())
 /// ```
+///
+/// The layer that authenticates the caller inserts them, outside of the [layer](crate::Limits::layer) of limits. Only verified
+/// facts should be claims: a client that could choose them would choose its limits. Cloning is cheap, and `Debug` leaves out the
+/// values, because they may be secrets.
 #[derive(Clone, Default)]
 pub struct Claims(Arc<HashMap<String, String>>);
 
 impl Claims {
-    /// The claim of this name.
+    /// Returns the value of the claim with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
@@ -59,7 +63,7 @@ impl std::fmt::Debug for Claims {
 pub struct Descriptors(pub Vec<(String, String)>);
 
 impl Descriptors {
-    /// The first entry with this key.
+    /// Returns the value of the first entry with this key.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut entries = self.0.iter();
