@@ -1,4 +1,4 @@
-//! Keys that have to be looked up.
+//! Keys that are looked up.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,11 @@ use super::subject::{Subject, Take, WithoutKey, no_key, now_by};
 use crate::Head;
 use crate::answer::Class;
 
-/// Requests count by a key that has to be looked up.
+/// Requests count by a key that is looked up asynchronously. The subject of
+/// [`RequestLimit::by_key_later`](crate::RequestLimit::by_key_later).
+///
+/// The lookup runs once for each request, before the limits of the layer decide; limits that are asked before hold nothing
+/// meanwhile. If a request is dropped during the lookup, the lookup is dropped as well.
 pub struct ByKeyLater<K, F> {
     pub(super) find: F,
     pub(super) without: WithoutKey<K>,
