@@ -138,6 +138,23 @@ pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
 /// # Panics
 ///
 /// May panic if it is polled again after it has resolved.
+///
+/// The time that it may wait is that of its demand, and of the queues of its limits:
+///
+/// ```
+/// use plimsoll::Demand;
+/// use plimsoll_engine::{Ask, Limits};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let limits = Limits::from_yaml("limits: { mail: { rate: 1/h, burst: 1, queue: { bound: 10 } } }")?;
+/// let like = Demand::ONE.within(Duration::from_secs(1));
+/// let _first = limits.decide(&[Ask::new("mail")], like).await.unwrap();
+/// // A rate knows that the next grant is later than that, and refuses at once.
+/// assert!(limits.decide(&[Ask::new("mail")], like).await.is_err());
+/// # Ok::<(), plimsoll_engine::ConfigError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Decide {
     stage: Stage,

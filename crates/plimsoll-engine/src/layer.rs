@@ -37,6 +37,25 @@ impl Limits {
     /// The response to a refusal is that of the file (`answer`), or else that of the layer, which can be
     /// [changed](HttpLimitLayer::respond). If limits of a route read the body of requests, put [`Limits::body_layer`] around this
     /// layer; without it such requests are answered with 500.
+    ///
+    /// # In axum
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use plimsoll_engine::Limits;
+    ///
+    /// let limits = Limits::from_yaml("
+    /// limits: { user: { rate: 10/s, key: json:/user } }
+    /// routes: [{ match: /api/**, limits: [user] }]
+    /// ")?;
+    /// let app: Router = Router::new()
+    ///     .route("/api/items", get(|| async { "items" }))
+    ///     .layer(limits.layer())
+    ///     // Outside of the layer that decides: it reads the bodies first.
+    ///     .layer(limits.body_layer());
+    /// # let _ = app;
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
     pub fn layer(&self) -> HttpLimitLayer<FileLimits> {
         HttpLimitLayer::new(FileLimits {
             limits: self.clone(),

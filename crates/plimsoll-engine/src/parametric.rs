@@ -38,6 +38,7 @@ pub struct BucketParams {
 impl BucketParams {
     /// Creates parameters with these values. They are not checked here: the methods of [`Parametric`] return an error if
     /// they are invalid.
+    /// Sets of parameters are compared by value: 60 per minute and 1 per second are different tables.
     #[must_use]
     pub const fn new(burst: u64, refill: u64, every: Duration) -> Self {
         Self {

@@ -46,6 +46,10 @@ pub struct Circuit {
 
 impl Circuit {
     /// Opens after 5 consecutive failures over 100 ms, for 100 ms at first and 500 ms at most.
+    ///
+    /// ```
+    /// assert_eq!(plimsoll_redis::Circuit::new(), plimsoll_redis::Circuit::default());
+    /// ```
     pub const fn new() -> Self {
         Self {
             failures: 5,

@@ -39,6 +39,7 @@ use std::sync::Arc;
 pub trait StoreKey {
     /// Appends the bytes of the key to `out`. Equal keys must write equal bytes, in all processes and versions of a program: a
     /// change of the bytes starts a new state.
+    /// Use tuples for several fields, not a separator, so that no two keys write the same bytes.
     fn write_key(&self, out: &mut Vec<u8>);
 
     /// Returns the bytes of the key, for [`RedisLimiter::decide`](crate::RedisLimiter::decide) and other methods that take bytes.

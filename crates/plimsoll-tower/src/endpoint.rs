@@ -93,6 +93,7 @@ pub struct EndpointPriorityLayer(Priority);
 impl EndpointPriorityLayer {
     /// Declares this priority for the inner service.
     /// Layers further out see it if they are applied after this one.
+    /// An [`EndpointPriority`](crate::EndpointPriority) of an outer layer returns it for all requests to this endpoint.
     pub const fn new(priority: Priority) -> Self {
         Self(priority)
     }

@@ -72,6 +72,8 @@ impl<L: Limits> HttpLimitLayer<L> {
 
 /// Limits whose requests are recorded in [metrics](plimsoll_observe::Metrics). Made by [`HttpLimitLayer::metered`]. It decides
 /// as `L` does.
+///
+/// The metrics of a request are updated when it is admitted, when it is refused, when it waits, and when its body has ended.
 #[derive(Clone, Debug)]
 pub struct MeteredLimits<L> {
     limits: L,

@@ -297,7 +297,6 @@ impl Inner {
         }
     }
 
-    /// Counts a final answer.
     pub(super) fn counted(
         &self,
         answer: Result<Permit<'static>, Denied>,
@@ -316,7 +315,6 @@ impl Inner {
         }
     }
 
-    /// Returns an unused permit to the stock.
     pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u64, tag: Tag) {
         if let (Some(lender), 1..) = (&self.lender, cost) {
             lender.put_back(key, cost, tag);

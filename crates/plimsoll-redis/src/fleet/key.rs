@@ -46,6 +46,18 @@ impl FleetKey {
 
     /// Refunds `amount` for work that was not done, in the background, at most up to the limit. Has no effect on leases, which only
     /// their holders release. A failed refund is counted in [`FleetTotals::lost`](super::FleetTotals::lost).
+    ///
+    /// ```no_run
+    /// use plimsoll::Limiter;
+    /// use plimsoll_redis::FleetKey;
+    ///
+    /// async fn send(mails: &FleetKey, batch: &[String]) -> Result<(), plimsoll::Denied> {
+    ///     let _permit = mails.acquire((batch.len() as u64).into()).await?;
+    ///     let failed = 3; // mails that could not be sent
+    ///     mails.refund(failed);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn refund(&self, amount: u64) {
         self.shared.now().refund(&self.key, amount);
     }
@@ -68,6 +80,16 @@ impl FleetKey {
     /// # Errors
     ///
     /// If the store does not answer.
+    ///
+    /// ```no_run
+    /// use plimsoll_redis::FleetKey;
+    ///
+    /// async fn report(customer: &FleetKey) -> Result<(), plimsoll_redis::StoreError> {
+    ///     let standing = customer.ask_standing().await?;
+    ///     println!("{:?} of {} left", standing.remaining, standing.limit);
+    ///     Ok(())
+    /// }
+    /// ```
     pub async fn ask_standing(&self) -> Result<Standing, StoreError> {
         let now = self.shared.now();
         let standing = now.limiter().estimate(&self.key, 0).await?;

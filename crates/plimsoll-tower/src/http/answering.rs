@@ -31,6 +31,22 @@ use crate::refusals::{RefusalLog, log_misconfigured};
 ///     }
 /// }
 /// ```
+///
+/// A handler that refuses a request by itself can insert it too, so that outer layers treat the response as a refusal:
+///
+/// ```
+/// use http::{Response, StatusCode};
+/// use plimsoll::Denied;
+/// use plimsoll_tower::{Refused, answer::Class};
+///
+/// fn refuse(denied: Denied) -> Response<()> {
+///     let mut response = Response::new(());
+///     *response.status_mut() = Class::of(&denied).status();
+///     response.extensions_mut().insert(Refused(denied));
+///     response
+/// }
+/// # let _ = refuse;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Refused(pub Denied);
 

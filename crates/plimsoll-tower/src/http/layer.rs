@@ -62,6 +62,16 @@ pub struct HttpLimitLayer<L> {
 
 impl<L: Limits> HttpLimitLayer<L> {
     /// Creates a layer with one limit, or with a pair of limits.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, TokenBucket};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// let rate = RequestLimit::new(Gate::new(TokenBucket::per_second(100)));
+    /// let slots = RequestLimit::new(Gate::new(Concurrency::new(20)));
+    /// let layer = HttpLimitLayer::new((rate, slots)); // the same as `new(rate).and(slots)`
+    /// # let _ = layer;
+    /// ```
     pub fn new(limits: L) -> Self {
         Self {
             limits,
@@ -100,6 +110,13 @@ impl<L: Limits> HttpLimitLayer<L> {
 impl<L, W> HttpLimitLayer<RequestLimit<L, W>> {
     /// Refunds the charge of a request that an inner layer refuses. See
     /// [`RequestLimit::refund_refused`](crate::RequestLimit::refund_refused).
+    ///
+    /// ```
+    /// use plimsoll_tower::per_address;
+    ///
+    /// let layer = per_address(100, 200).refund_refused();
+    /// # let _ = layer;
+    /// ```
     pub fn refund_refused(self) -> Self {
         self.map_limits(RequestLimit::refund_refused)
     }

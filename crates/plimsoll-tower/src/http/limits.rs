@@ -31,6 +31,9 @@ use crate::answer::{Class, LimitStatus};
 /// let layer = with_slots(HttpLimitLayer::new(rate));
 /// # let _ = layer;
 /// ```
+///
+/// If several limits refuse a request, the response names the first of them. A request that waits in a queue holds none of
+/// the others, so requests with limits in different order cannot deadlock.
 pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     /// What is held of them while a request is worked on.
     #[doc(hidden)]

@@ -14,7 +14,8 @@ use super::settle::ResponseHead;
 /// | 429, 503, 504 | `RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `DEADLINE_EXCEEDED` | overload |
 /// | all others | all others | ignored: failures are often fast |
 ///
-/// `None` if the status is in the trailers, as in gRPC, or at the end of the body, as in gRPC-Web.
+/// `None` if the status is in the trailers, as in gRPC, or at the end of the body, as in gRPC-Web. The layer then reads it from
+/// there when the body has ended.
 ///
 /// ```
 /// use http::Response;
@@ -23,6 +24,17 @@ use super::settle::ResponseHead;
 ///
 /// let response = Response::builder().status(503).body(())?;
 /// assert_eq!(outcome_of(ResponseHead::of(&response)), Some(Outcome::Overload));
+/// # Ok::<(), http::Error>(())
+/// ```
+///
+/// A failed call of gRPC without a message has its status in the headers:
+///
+/// ```
+/// # use http::Response;
+/// # use plimsoll::Outcome;
+/// # use plimsoll_tower::{ResponseHead, outcome_of};
+/// let failed = Response::builder().header("content-type", "application/grpc").header("grpc-status", "14").body(())?;
+/// assert_eq!(outcome_of(ResponseHead::of(&failed)), Some(Outcome::Overload));
 /// # Ok::<(), http::Error>(())
 /// ```
 #[must_use]

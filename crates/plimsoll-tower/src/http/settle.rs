@@ -18,6 +18,10 @@ use super::usage::Usage;
 /// assert_eq!((head.status(), &head.headers()["x-cost"]), (StatusCode::NOT_FOUND, &"3".parse()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`RequestLimit::charge_response`](crate::RequestLimit::charge_response) and
+/// [`HttpLimitLayer::classify`](crate::HttpLimitLayer::classify) pass it to their closures. It consists of references, so copying
+/// it is cheap.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'r> {
     status: StatusCode,

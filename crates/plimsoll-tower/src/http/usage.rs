@@ -61,6 +61,24 @@ impl BodyBytes {
 /// A call that is cut short, because its caller disconnects or because it fails, may have used more than it could report. It is
 /// charged the reported usage or the cost that was taken beforehand, whichever is more. A handler that knows that its report is
 /// complete marks it with [`finish`](Self::finish); then the report is charged, however the call ends.
+///
+/// # With axum
+///
+/// The handler takes it out of the extensions, which needs no feature:
+///
+/// ```
+/// use axum::Extension;
+/// use plimsoll_tower::Usage;
+///
+/// async fn complete(usage: Option<Extension<Usage>>) -> &'static str {
+///     if let Some(Extension(usage)) = usage {
+///         usage.add(12);
+///         usage.finish();
+///     }
+///     "twelve tokens"
+/// }
+/// # let _: axum::routing::MethodRouter = axum::routing::get(complete);
+/// ```
 #[derive(Clone, Default)]
 pub struct Usage(Arc<Count>);
 
@@ -146,6 +164,7 @@ impl Usage {
     }
 
     /// Whether the handler has marked the usage as [complete](Self::finish).
+    /// A later [`add`](Self::add) still counts.
     #[must_use]
     pub fn is_final(&self) -> bool {
         self.0.is_final.load(Ordering::Acquire)

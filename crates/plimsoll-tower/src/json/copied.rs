@@ -14,8 +14,9 @@ use crate::http::copy;
 pin_project! {
     /// The body of a response that is read for its usage as it passes. Made by a [`Metered`](super::Metered) service.
     ///
-    /// Frames, trailers and errors pass unchanged. The usage is reported with the last frame, or when the announced length has
-    /// passed.
+    /// Frames, trailers and errors pass unchanged, and nothing is held back. Up to the [maximum](super::JsonUsage::max) of bytes is
+    /// copied; a body that exceeds it is no longer copied, and its copy is dropped. The usage is reported with the last frame, or
+    /// when the announced length has passed. A body that is dropped or fails before that reports nothing.
     pub struct Copied<B> {
         #[pin]
         body: B,

@@ -30,6 +30,20 @@ use crate::http::BodyCost;
 ///
 /// If the response has no such number, or is too long, the [estimate](BodyCost) from the body of the request is charged, if
 /// there is one. A response that is cut short reports nothing, and is charged as described at [`Usage`].
+///
+/// Streams of server-sent events are not JSON. Their handler reports the usage itself:
+///
+/// ```
+/// use plimsoll_tower::Usage;
+///
+/// fn on_event(usage: &Usage, tokens: u64, is_last: bool) {
+///     usage.add(tokens);
+///     if is_last {
+///         usage.finish();
+///     }
+/// }
+/// # on_event(&Usage::default(), 1, true);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct JsonUsage(Measure);
@@ -53,6 +67,14 @@ impl JsonUsage {
     /// # Errors
     ///
     /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    ///
+    /// ```
+    /// use plimsoll_tower::json::JsonUsage;
+    ///
+    /// let pointer = "usage/total"; // from a file, without its slash
+    /// let error = JsonUsage::try_of(pointer).unwrap_err();
+    /// assert!(error.to_string().contains("expected a JSON pointer"));
+    /// ```
     pub fn try_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Number).map(Self)
     }

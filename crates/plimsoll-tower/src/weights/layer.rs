@@ -53,7 +53,18 @@ pub struct WeightsLayer {
 }
 
 impl WeightsLayer {
-    /// Creates a layer for the weights that this provider limits.
+    /// Creates a layer for the weights that this provider limits. Weights that it does not limit are not measured.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_kinds::{Provider, Weight};
+    /// use plimsoll_tower::weights::WeightsLayer;
+    ///
+    /// let provider = Provider::builder().limit(Weight::REQUEST_COUNT, Gate::new(Concurrency::new(100))).build()?;
+    /// let layer = WeightsLayer::new(&provider);
+    /// # let _ = layer;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     ///
     /// # Panics
     ///
