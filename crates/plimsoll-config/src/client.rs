@@ -5,7 +5,18 @@ use std::net::IpAddr;
 
 use crate::uses::{Spelled, spelled_as_text};
 
-/// The settings for the address of a client, which the key `client` is.
+/// The settings for the address of a client, which is the key `client`. Returned by
+/// [`Config::client`](crate::Config::client).
+///
+/// ```
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "proxies: [10.0.0.0/8]\nclient: { header: cf-connecting-ip }";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// assert_eq!(config.client().header.as_deref(), Some("cf-connecting-ip"));
+/// assert_eq!(config.client().ipv6_prefix, 64);
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ClientSpec {
@@ -40,7 +51,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in the network.
+    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as its IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

@@ -181,12 +181,12 @@ impl Config {
         self.spec.all().map(|(_, name, _)| name)
     }
 
-    /// How requests use each limiter, by name, in the order of the file.
+    /// Returns the use of each limiter by requests, by name, in the order of the file.
     pub fn uses(&self) -> impl Iterator<Item = (&str, &Use)> {
         self.spec.all().map(|(_, name, limit)| (name, &limit.uses))
     }
 
-    /// How requests use the limiter of this name.
+    /// Returns the use of the limiter with this name by requests.
     #[must_use]
     pub fn use_of(&self, name: &str) -> Option<&Use> {
         self.spec.limit(name).map(|limit| &limit.uses)

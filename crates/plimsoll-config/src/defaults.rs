@@ -122,7 +122,7 @@ fn stores() {
             "kind: fixed_window, limit: {limit}, window: 1s, borrow: {{}}"
         ));
         let borrow = rate.common.borrow.as_ref().map(redis::borrow_of);
-        assert_eq!(borrow, Some(Borrow::new().most(most)));
+        assert_eq!(borrow, Some(Borrow::new().max(most)));
     }
 }
 

@@ -1,4 +1,43 @@
-//! The description of a gateway in a file.
+//! The description of a gateway in a file: the section `gateway`.
+//!
+//! ```
+//! use plimsoll_config::{Config, Format};
+//!
+//! let text = "
+//! gateway:
+//!   listen: 127.0.0.1:8080
+//!   upstreams: { app: { to: [http://10.0.0.1:9000, http://10.0.0.2:9000] } }
+//! limits: { slots: { concurrency: adaptive } }
+//! routes: [{ match: /**, limits: [slots], to: app }]
+//! ";
+//! let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+//! let gateway = config.gateway().unwrap();
+//! let (name, app) = gateway.upstreams.iter().next().unwrap();
+//! assert_eq!((name, app.to.as_slice()[1].authority.as_str()), ("app", "10.0.0.2:9000"));
+//! # Ok::<(), plimsoll_config::ConfigError>(())
+//! ```
+//!
+//! This crate reads the section; `plimsoll-gateway` serves it. The types are those of the file: a [`GatewaySpec`] has pools of
+//! servers ([`UpstreamSpec`]), each with [time-outs](TimeoutSpec), a [budget of retries](RetrySpec) and [ejection of failing
+//! servers](HealthSpec).
+//!
+//! # Defaults
+//!
+//! | setting | default |
+//! |---|---|
+//! | [`listen`](GatewaySpec::listen) | `127.0.0.1:8080` |
+//! | [`protocol`](UpstreamSpec::protocol) | `http1` |
+//! | [`timeouts`](UpstreamSpec::timeouts) | those of [`TimeoutSpec::default`] |
+//! | [`retries`](UpstreamSpec::retries) | those of [`RetrySpec::default`] |
+//! | [`health`](UpstreamSpec::health) | ejected for 5 s after 5 failures in a row, at most for 5 minutes |
+//!
+//! ```
+//! use plimsoll_config::gateway::{HealthSpec, Listen, Protocol};
+//!
+//! assert_eq!(Listen::default().as_slice()[0].0.port(), 8080);
+//! assert_eq!(Protocol::default(), Protocol::Http1);
+//! assert_eq!(HealthSpec::default().failures.0, 5);
+//! ```
 
 mod values;
 
@@ -11,23 +50,6 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use values::{Address, Bytes, Origin};
 
 /// A gateway in front of servers: its addresses and its upstreams.
-///
-/// ```
-/// use plimsoll_config::{Config, Format};
-///
-/// let text = "
-/// gateway:
-///   listen: 127.0.0.1:8080
-///   upstreams: { app: { to: [http://10.0.0.1:9000, http://10.0.0.2:9000] } }
-/// limits: { slots: { concurrency: adaptive } }
-/// routes: [{ match: /**, limits: [slots], to: app }]
-/// ";
-/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
-/// let gateway = config.gateway().unwrap();
-/// let (name, app) = gateway.upstreams.iter().next().unwrap();
-/// assert_eq!((name, app.to.as_slice()[1].authority.as_str()), ("app", "10.0.0.2:9000"));
-/// # Ok::<(), plimsoll_config::ConfigError>(())
-/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -64,7 +86,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// All of them.
+    /// Returns all addresses.
     #[must_use]
     pub fn as_slice(&self) -> &[Address] {
         match self {
@@ -150,7 +172,7 @@ pub enum Origins {
 }
 
 impl Origins {
-    /// All of them.
+    /// Returns all servers.
     #[must_use]
     pub fn as_slice(&self) -> &[Origin] {
         match self {
@@ -277,7 +299,21 @@ const fn keep() -> Count {
 }
 
 impl GatewaySpec {
-    /// The pool of this name; the first one if there is no name.
+    /// Returns the pool with this name, and without a name the first pool. `None` if there is no such pool.
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "
+    /// gateway: { upstreams: { app: { to: http://10.0.0.1:9000 }, files: { to: http://10.0.0.2:9000 } } }
+    /// ";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+    /// let gateway = config.gateway().unwrap();
+    /// assert_eq!(gateway.upstream(None).unwrap().0, "app");
+    /// assert_eq!(gateway.upstream(Some("files")).unwrap().0, "files");
+    /// assert!(gateway.upstream(Some("mail")).is_none());
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn upstream(&self, name: Option<&str>) -> Option<(&str, &UpstreamSpec)> {
         match name {

@@ -85,7 +85,7 @@ pub(crate) fn borrow_of(spec: &spec::Borrow) -> Borrow {
     let borrow = borrow.keep(spec.keep.into());
     let borrow = borrow.max_keys(usize::try_from(spec.max_keys.0).unwrap_or(usize::MAX));
     match spec.most {
-        Some(most) => borrow.most(most.0),
+        Some(most) => borrow.max(most.0),
         None => borrow,
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_spec::{
 
 use crate::Format;
 
-/// What a file is, for the message if it is empty.
+/// The name of a kind of file, for the message if it is empty.
 const WHAT: &str = "a configuration file: a map with `limits` or `limiters`";
 /// The field that names other files.
 const INCLUDE: &str = "include";
@@ -63,7 +63,7 @@ struct Reader<'a> {
     source: &'a mut Source,
     /// The files that are being read, each included by the one before.
     open: Vec<usize>,
-    /// What the files are, whatever they are called, and where each is included.
+    /// The identity of each file, under any path, and the place where it is included.
     known: Vec<(PathBuf, Place)>,
     bytes: usize,
 }

@@ -282,7 +282,7 @@ impl Serialize for Words {
     }
 }
 
-/// What is included is here already.
+/// Always true: included files have been merged, so the field is not written.
 const fn is_done(_: &Option<Paths>) -> bool {
     true
 }

@@ -26,11 +26,11 @@ pub struct Bucket {
     pub key: String,
     /// The cost of one request.
     pub cost: u64,
-    /// What the limit allows for this key.
+    /// The allowance of this key.
     pub allowance: Allowance,
 }
 
-/// What a limit allows for a key.
+/// The allowance of a limit for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Allowance {

@@ -114,8 +114,47 @@ pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
 
 /// The future of [`Limits::decide`](crate::Limits::decide): a decision that may wait in queues and for stores.
 ///
+/// It resolves to a [`Hold`] if all limits grant, and otherwise to a [`Refusal`], in which nothing was taken. Limits in memory
+/// grant at one moment, or none does; limits in stores are asked after them.
+///
 /// While it waits in queues it holds no permit. Dropping it leaves the queues; if it was waiting for a store, it undoes the
 /// grants of limits in memory.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let limits = Limits::from_yaml("limits: { slots: { concurrency: 1, queue: { bound: 10 } } }")?;
+/// let asks = [Ask::new("slots")];
+/// let first = limits.decide(&asks, 1).await.unwrap();
+///
+/// let second = limits.decide(&asks, 1); // waits for the slot
+/// drop(first);
+/// assert!(second.await.is_ok());
+/// # Ok::<(), plimsoll_engine::ConfigError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+///
+/// May panic if it is polled again after it has resolved.
+///
+/// The time that it may wait is that of its demand, and of the queues of its limits:
+///
+/// ```
+/// use plimsoll::Demand;
+/// use plimsoll_engine::{Ask, Limits};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let limits = Limits::from_yaml("limits: { mail: { rate: 1/h, burst: 1, queue: { bound: 10 } } }")?;
+/// let like = Demand::ONE.within(Duration::from_secs(1));
+/// let _first = limits.decide(&[Ask::new("mail")], like).await.unwrap();
+/// // A rate knows that the next grant is later than that, and refuses at once.
+/// assert!(limits.decide(&[Ask::new("mail")], like).await.is_err());
+/// # Ok::<(), plimsoll_engine::ConfigError>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Decide {
     stage: Stage,
@@ -202,7 +241,7 @@ impl Decide {
         Self::ready(Ok(admitted(members)))
     }
 
-    /// The result, if the decision did not have to wait. The future must not be polled after it returned one.
+    /// The result, if the decision did not have to wait. The future must not be polled after this method has returned a result.
     #[doc(hidden)]
     pub fn now(&mut self) -> Option<Result<Hold, Refusal>> {
         match &mut self.stage {

@@ -40,13 +40,14 @@ pub struct Answer<'d> {
 }
 
 impl Answer<'_> {
-    /// Whether the limit grants the cost.
+    /// Whether the limit grants the cost. The answer of a limit in shadow mode may be `false` although the decision is admitted.
     #[must_use]
     pub const fn is_granted(&self) -> bool {
         self.denied.is_none()
     }
 
-    /// The time after which the limit would grant the cost, if no other demand came.
+    /// Returns the time after which the limit would grant the cost, if no other demand came. `None` if it grants, or if the time is
+    /// unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied?.retry_after()
@@ -134,7 +135,8 @@ impl Hold {
 
     /// Corrects the cost of the limit at this position to the actual `cost`.
     ///
-    /// A lower cost refunds the difference. A higher one is charged in full, as a debt if it exceeds the limit.
+    /// A lower cost refunds the difference. A higher one is charged in full, as a debt if it exceeds the limit. Does nothing if
+    /// there is no such position.
     pub fn settle_at(&mut self, index: usize, cost: u64) {
         let permit = self.members.permits.get_mut(index).and_then(Option::take);
         let (Some(member), Some(mut permit)) = (self.members.list.get(index), permit) else {
@@ -153,7 +155,8 @@ impl Hold {
         }
     }
 
-    /// Returns the permits with the outcome of the work, which adaptive limits learn from.
+    /// Returns the permits with the outcome of the work, which adaptive limits learn from. Dropping the hold is the same as
+    /// [`Outcome::Ignore`].
     pub fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
@@ -168,6 +171,16 @@ impl Hold {
     }
 
     /// Undoes the decision: returns the permits, and refunds rates, as if it had not been made.
+    ///
+    /// ```
+    /// use plimsoll_engine::{Ask, Limits};
+    ///
+    /// let limits = Limits::from_yaml("limits: { mail: { rate: 1/h, burst: 1 } }")?;
+    /// let hold = limits.try_decide(&[Ask::new("mail")]).unwrap();
+    /// hold.undo(); // nothing was sent after all
+    /// assert!(limits.try_decide(&[Ask::new("mail")]).is_ok());
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
     pub fn undo(mut self) {
         self.undo_all();
     }

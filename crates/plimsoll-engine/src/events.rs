@@ -10,10 +10,21 @@ use plimsoll_config::Changes;
 use crate::top::{bounded, mask};
 
 /// A decision, or a reload of the file. [`Limits::subscribe`](crate::Limits::subscribe) returns a stream of them.
+///
+/// ```
+/// use plimsoll_engine::{Ask, Limits};
+///
+/// let limits = Limits::from_yaml("limits: { mail: { rate: 1/h, burst: 1 } }")?;
+/// let mut events = limits.subscribe(100);
+/// let _ = limits.try_decide(&[Ask::new("mail").cost(2)]);
+/// let event = events.next().unwrap();
+/// assert_eq!((event.kind.as_str(), event.asked()[0].cost), ("refused", 2));
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LimitsEvent {
-    /// What happened.
+    /// The decision, or the reload.
     pub kind: LimitsEventKind,
     /// When it happened, on the clock of the limits.
     pub at: Moment,

@@ -138,7 +138,7 @@ impl Handle {
         matches!(self, Self::Keyed(_))
     }
 
-    /// What an adaptive limiter without keys has learned.
+    /// The state of the algorithm of an adaptive limiter without keys.
     pub(crate) fn insight(&self) -> Option<Insight> {
         match self {
             Self::One(limiter) => limiter.shared().insight(),

@@ -11,7 +11,7 @@ use plimsoll_config::ClientSpec;
 use plimsoll_config::uses::{KeyPart, KeySpec};
 use plimsoll_tower::internals::peer_of;
 use plimsoll_tower::keys::{
-    CookieKey, Forwarded, HeaderKey, LONGEST, Missing, PathKey, Peer, QueryKey, TrustedProxies,
+    CookieKey, Forwarded, HeaderKey, MAX_LEN, Missing, PathKey, Peer, QueryKey, TrustedProxies,
     bounded,
 };
 use plimsoll_tower::{Head, KeyFrom};
@@ -167,28 +167,28 @@ impl Source {
             Self::Query(key) => key.key(head),
             Self::Path(key) => key.key(head),
             Self::Method => Some(head.method().as_str().into()),
-            Self::Host => host(head).map(|host| bounded(host.into(), LONGEST)),
+            Self::Host => host(head).map(|host| bounded(host.into(), MAX_LEN)),
             Self::Route => Some(route.into()),
             Self::Segment(number) => {
                 let segment = head.uri().path().split('/').nth(*number);
                 let segment = segment.filter(|segment| !segment.is_empty());
-                segment.map(|segment| bounded(segment.into(), LONGEST))
+                segment.map(|segment| bounded(segment.into(), MAX_LEN))
             }
             Self::Descriptor(name) => {
                 let known = head.extensions().get::<Descriptors>()?;
-                Some(bounded(known.get(name)?.into(), LONGEST))
+                Some(bounded(known.get(name)?.into(), MAX_LEN))
             }
             Self::Claim(name) => {
                 let known = head.extensions().get::<Claims>()?;
-                Some(bounded(known.get(name)?.into(), LONGEST))
+                Some(bounded(known.get(name)?.into(), MAX_LEN))
             }
             Self::Form(name) => {
                 let body = head.extensions().get::<BodyValues>()?;
-                Some(bounded(body.form(name)?, LONGEST))
+                Some(bounded(body.form(name)?, MAX_LEN))
             }
             Self::Json(pointer) => {
                 let body = head.extensions().get::<BodyValues>()?;
-                Some(bounded(body.json(pointer)?, LONGEST))
+                Some(bounded(body.json(pointer)?, MAX_LEN))
             }
             Self::Constant(text) => Some(text.as_str().into()),
         }

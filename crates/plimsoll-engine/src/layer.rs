@@ -17,7 +17,7 @@ use crate::respond::respond;
 use crate::settle::{late, reads_body};
 
 impl Limits {
-    /// A layer that admits or refuses each request by the limits of its route, for axum, tonic and every HTTP service.
+    /// Returns a layer that admits or refuses each request by the limits of its route, for axum, tonic and every HTTP service.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -33,6 +33,29 @@ impl Limits {
     ///
     /// A request that matches no route passes. A reload of the file applies from the next request on. The time-out of a caller
     /// (`grpc-timeout`, or `x-envoy-expected-rq-timeout-ms` of Envoy) bounds the time that its request waits in queues.
+    ///
+    /// The response to a refusal is that of the file (`answer`), or else that of the layer, which can be
+    /// [changed](HttpLimitLayer::respond). If limits of a route read the body of requests, put [`Limits::body_layer`] around this
+    /// layer; without it such requests are answered with 500.
+    ///
+    /// # In axum
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use plimsoll_engine::Limits;
+    ///
+    /// let limits = Limits::from_yaml("
+    /// limits: { user: { rate: 10/s, key: json:/user } }
+    /// routes: [{ match: /api/**, limits: [user] }]
+    /// ")?;
+    /// let app: Router = Router::new()
+    ///     .route("/api/items", get(|| async { "items" }))
+    ///     .layer(limits.layer())
+    ///     // Outside of the layer that decides: it reads the bodies first.
+    ///     .layer(limits.body_layer());
+    /// # let _ = app;
+    /// # Ok::<(), plimsoll_engine::ConfigError>(())
+    /// ```
     pub fn layer(&self) -> HttpLimitLayer<FileLimits> {
         HttpLimitLayer::new(FileLimits {
             limits: self.clone(),
@@ -40,7 +63,22 @@ impl Limits {
     }
 }
 
-/// The limits of a file, as the limits of an [`HttpLimitLayer`]. [`Limits::layer`] makes it.
+/// The limits of a file, as the limits of an [`HttpLimitLayer`]. Made by [`Limits::layer`]; the type is named to store the
+/// layer:
+///
+/// ```
+/// use plimsoll_engine::{FileLimits, Limits};
+/// use plimsoll_tower::{HttpLimitLayer, SendFields};
+///
+/// struct Server {
+///     layer: HttpLimitLayer<FileLimits>,
+/// }
+///
+/// let limits = Limits::from_yaml("limits: { api: 10/s }\nroutes: [{ match: /**, limits: [api] }]")?;
+/// let server = Server { layer: limits.layer().send_fields(SendFields::Always) };
+/// # let _ = server.layer;
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct FileLimits {
     limits: Limits,

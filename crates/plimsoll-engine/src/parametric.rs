@@ -15,6 +15,15 @@ use serde::{Deserialize, Serialize};
 use crate::terms::LastTerms;
 
 /// The parameters of a token bucket: `refill` tokens in each `every`, and at most `burst` tokens saved up.
+///
+/// ```
+/// use plimsoll_engine::BucketParams;
+/// use std::time::Duration;
+///
+/// // 30 per minute, bursts of 15: `CL.THROTTLE key 14 30 60`.
+/// let params = BucketParams::new(15, 30, Duration::from_secs(60));
+/// assert_eq!((params.burst, params.refill), (15, 30));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BucketParams {
@@ -27,7 +36,9 @@ pub struct BucketParams {
 }
 
 impl BucketParams {
-    /// Parameters of these values. [`Parametric`] checks them when it uses them.
+    /// Creates parameters with these values. They are not checked here: the methods of [`Parametric`] return an error if
+    /// they are invalid.
+    /// Sets of parameters are compared by value: 60 per minute and 1 per second are different tables.
     #[must_use]
     pub const fn new(burst: u64, refill: u64, every: Duration) -> Self {
         Self {
@@ -106,7 +117,7 @@ const NO_TABLE: u64 = u64::MAX;
 const MAX_TABLES: usize = 1024;
 
 impl Parametric {
-    /// Buckets on `clock`, with at most `max_keys` keys for each set of parameters.
+    /// Creates buckets on `clock`, with at most `max_keys` keys for each set of parameters.
     #[must_use]
     pub fn new(clock: Clock, max_keys: usize) -> Self {
         Self {
@@ -154,7 +165,8 @@ impl Parametric {
         Ok(())
     }
 
-    /// The standing of the bucket of `key` with these parameters. `None` if there are too many different parameters.
+    /// Returns the standing of the bucket of `key` with these parameters, and takes nothing. `None` if there are too many different
+    /// parameters.
     ///
     /// # Errors
     ///
@@ -185,6 +197,26 @@ impl Parametric {
 
     /// Calls `see` with each record of the state, for [`restore`](Self::restore) in another process. Visits every key, locking
     /// one shard at a time.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_engine::{BucketParams, Parametric};
+    /// use std::time::Duration;
+    ///
+    /// let params = BucketParams::new(2, 1, Duration::from_secs(60));
+    /// let before = Parametric::new(Clock::system(), 1000);
+    /// let _ = before.take("anna", params, 2)?;
+    /// let mut saved = Vec::new();
+    /// before.save(|record| Ok::<(), ()>(saved.push(record))).unwrap();
+    ///
+    /// let after = Parametric::new(Clock::system(), 1000);
+    /// let mut last = None;
+    /// for record in saved {
+    ///     last = after.restore(last, record).0;
+    /// }
+    /// assert!(after.take("anna", params, 1)?.is_err());
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ impl Partners {
                 None => build(name, spec, clock),
             };
             let layer = match spec.longest_pause {
-                Some(longest) => layer.longest_pause(longest.into()),
+                Some(longest) => layer.max_pause(longest.into()),
                 None => layer,
             };
             self.0.insert(name.to_owned(), (spec.clone(), layer));
@@ -45,10 +45,10 @@ fn bucket(spec: &PartnerSpec) -> Pausable<TokenBucket> {
 fn learn(spec: &PartnerSpec) -> Option<LearnRate> {
     let mut learn = LearnRate::from(spec.learn.as_ref()?.quota());
     if let Some(floor) = &spec.floor {
-        learn = learn.floor(floor.quota());
+        learn = learn.min(floor.quota());
     }
     if let Some(ceiling) = &spec.ceiling {
-        learn = learn.ceiling(ceiling.quota());
+        learn = learn.max(ceiling.quota());
     }
     Some(learn)
 }

@@ -14,11 +14,18 @@ use std::sync::Arc;
 /// let request = http::Request::get("/").extension(claims).body(())?;
 /// # Ok::<(), http::Error>(())
 /// ```
+///
+/// The layer that authenticates the caller inserts them, outside of the [layer](crate::Limits::layer) of limits. Only verified
+/// facts should be claims: a client that could choose them would choose its limits. Cloning is cheap, and `Debug` leaves out the
+/// values, because they may be secrets.
+///
+/// In a file, a limit by account is `key: claim:account`, and a limit by plan `tiers: { by: claim:plan, pro: 100/s }`.
 #[derive(Clone, Default)]
 pub struct Claims(Arc<HashMap<String, String>>);
 
 impl Claims {
-    /// The claim of this name.
+    /// Returns the value of the claim with this name.
+    /// Names are compared as they are: case matters.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
@@ -55,11 +62,14 @@ impl std::fmt::Debug for Claims {
 /// let descriptors = Descriptors(vec![("tenant".to_owned(), "anna".to_owned())]);
 /// assert_eq!(descriptors.get("tenant"), Some("anna"));
 /// ```
+///
+/// A server that speaks Envoy's protocol inserts them; `plimsoll-server` does. If a key is repeated, the first entry counts.
+/// `Debug` leaves out the values, because they may be secrets.
 #[derive(Clone, Default)]
 pub struct Descriptors(pub Vec<(String, String)>);
 
 impl Descriptors {
-    /// The first entry with this key.
+    /// Returns the value of the first entry with this key.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut entries = self.0.iter();

@@ -85,6 +85,10 @@ impl Limits {
     }
 
     /// [`reserve`](Self::reserve) for the limits of a request's route. `None` if no route matches the request.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
     pub async fn reserve_request(
         &self,
         head: &Head<'_>,
@@ -98,10 +102,10 @@ impl Limits {
     }
 }
 
-/// A reservation of several limits. [`Limits::try_reserve`] and [`Limits::reserve`] make them.
+/// A reservation of several limits. Made by [`Limits::try_reserve`] and [`Limits::reserve`].
 ///
-/// Awaiting it waits until all limits are ready, and yields the [`Hold`]. Dropping it before that cancels it and refunds
-/// everything.
+/// It is a future: awaiting it waits until all limits are ready, and yields the [`Hold`]. Dropping it before that cancels it and
+/// refunds everything. Until then its tokens count as used, so other callers cannot take them.
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reserved {
     /// `None` after it has become a hold.
@@ -264,7 +268,7 @@ fn refused(members: Members, first: usize, denied: Denied) -> Refusal {
 }
 
 impl Reserved {
-    /// The wait until the last of its limits is ready, at the time of the reservation. `None` if it is not known, because it
+    /// Returns the wait until the last of its limits is ready, at the time of the reservation. `None` if it is unknown, because it
     /// depends on the return of permits.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {

@@ -174,7 +174,29 @@ pub(crate) fn find_asked(
     Ok(members)
 }
 
-/// What a request asks of one limit, by its route: an owned [`Ask`]. [`Limits::asks_of`](crate::Limits::asks_of) returns them.
+/// The ask of a request to one limit of its route: an owned [`Ask`]. Returned by [`Limits::asks_of`](crate::Limits::asks_of).
+///
+/// It separates reading a request from deciding it, for instance to decide in another process, or later:
+///
+/// ```
+/// use http::Request;
+/// use plimsoll_engine::Limits;
+/// use plimsoll_tower::Head;
+///
+/// let limits = Limits::from_yaml("
+/// limits: { user: { rate: 10/s, key: header:x-user, cost: 2 } }
+/// routes: [{ match: /**, limits: [user] }]
+/// ")?;
+/// let request = Request::get("/items").header("x-user", "anna").body(()).unwrap();
+/// let (asks, _priority) = limits.asks_of(&Head::of(&request)).unwrap().unwrap();
+/// assert_eq!((&*asks[0].limit, asks[0].key.as_deref(), asks[0].cost), ("user", Some("anna"), 2));
+///
+/// let asks: Vec<_> = asks.iter().map(|ask| ask.ask()).collect();
+/// assert!(limits.try_decide(&asks).is_ok());
+/// # Ok::<(), plimsoll_engine::ConfigError>(())
+/// ```
+///
+/// `Debug` leaves out the key, because it may be a secret.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestAsk {
@@ -184,14 +206,14 @@ pub struct RequestAsk {
     pub key: Option<String>,
     /// The tier, for a limit with tiers.
     pub tier: Option<String>,
-    /// The cost, as far as it is known before the request is served.
+    /// The cost, as far as it is known before the request is served. 0 if all of it [is late](Self::is_late).
     pub cost: u64,
     /// Whether the cost is known only after the request was served, and charged then.
     pub is_late: bool,
 }
 
 impl RequestAsk {
-    /// The ask, for a decision.
+    /// Returns the ask, for [`Limits::try_decide`](crate::Limits::try_decide) and the other methods that decide by name.
     #[must_use]
     pub fn ask(&self) -> Ask<'_> {
         let mut ask = Ask::new(&self.limit).cost(self.cost);

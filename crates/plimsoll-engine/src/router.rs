@@ -229,7 +229,7 @@ mod tests {
         routes.map(|route| route.patterns[0].clone()).collect()
     }
 
-    /// How many routes are looked at to find one.
+    /// The number of routes that are compared to find one.
     #[test]
     fn a_thousand_routes_are_looked_at_as_ten_are() {
         let looked_at = |routes: usize| {

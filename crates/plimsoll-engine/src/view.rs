@@ -47,7 +47,7 @@ pub struct LimitView {
     pub snapshot: Snapshot,
     /// The snapshots of its tiers and overrides, by the name of the tier or the key of the override.
     pub tiers: Vec<(String, Snapshot)>,
-    /// What the limiter has learned, if it is adaptive and has no keys.
+    /// The state of the algorithm, if the limiter is adaptive and has no keys.
     pub insight: Option<Insight>,
     /// The number of decisions that it refused, by reason.
     pub refused: Vec<(Reason, u64)>,

@@ -27,7 +27,7 @@ struct Grants {
     more: Option<Duration>,
     /// The limit is full again after `owed` / `pace`.
     owed: u64,
-    /// What each further grant adds to `owed`.
+    /// The amount that each further grant adds to `owed`.
     rise: u64,
     pace: u64,
     taken: Moment,

@@ -58,7 +58,7 @@ pub(crate) trait BatchedWork: Send + Sync + Sized + 'static {
 pub(crate) trait Transport: Clone + Send + Sync + 'static {
     fn time(&self) -> Moment;
 
-    /// How long a caller waits at most.
+    /// The maximum wait of a caller.
     fn deadline(&self) -> Duration;
 }
 
@@ -87,7 +87,7 @@ struct SlotQueue<W: BatchedWork> {
     waiting: VecDeque<Waiter<W>>,
 }
 
-/// What a caller does next.
+/// The next step of a caller.
 enum Turn<W: BatchedWork> {
     Send(W::Demand, RoundTrip<W>),
     Wait(oneshot::Receiver<Result<W::Reply, StoreError>>),
@@ -257,7 +257,7 @@ struct RoundTrip<W: BatchedWork> {
     on_drop: OnDrop,
 }
 
-/// What the drop of a round trip does.
+/// The effect of dropping a round trip.
 #[derive(PartialEq)]
 enum OnDrop {
     /// Spawns a task that sends the queue.

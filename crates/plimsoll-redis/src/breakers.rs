@@ -53,7 +53,7 @@ impl Breakers {
         0
     }
 
-    /// How often any circuit opened.
+    /// The number of times that any circuit opened.
     pub(crate) fn opened(&self) -> u64 {
         self.parts.iter().map(Breaker::opened).sum()
     }

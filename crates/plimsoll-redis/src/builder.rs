@@ -28,12 +28,12 @@ impl Store {
         Self::builder(url).open()
     }
 
-    /// A builder for the Redis at `url`.
+    /// Returns a builder for the Redis at `url`.
     pub fn builder(url: &str) -> StoreBuilder {
         StoreBuilder::to(Address::Single(url.to_owned()))
     }
 
-    /// A builder for the Redis Cluster with these seed nodes.
+    /// Returns a builder for the Redis Cluster with these seed nodes.
     ///
     /// All states of one key are on one node. Redirections of moved slots are followed; no other call is ever repeated.
     #[cfg(feature = "cluster")]
@@ -94,7 +94,7 @@ impl StoreBuilder {
         }
     }
 
-    /// Sets the prefix of all keys; `plimsoll` by default. Stores with different namespaces share no limits.
+    /// Sets the prefix of all keys. Default: `plimsoll`. Stores with different namespaces share no limits.
     pub fn namespace(mut self, namespace: impl AsRef<[u8]>) -> Self {
         self.namespace = namespace.as_ref().to_vec();
         self
@@ -117,13 +117,14 @@ impl StoreBuilder {
         self
     }
 
-    /// Sets the deadline of each call, including the time to connect; 50 ms by default.
+    /// Sets the deadline of each call, including the time to connect. Default: 50 ms.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Configures the circuit breaker.
+    /// Sets the circuit breaker. Default: [`Circuit::new`].
+    /// It is shared by all limiters of the store.
     pub fn circuit(mut self, circuit: Circuit) -> Self {
         self.circuit = circuit;
         self

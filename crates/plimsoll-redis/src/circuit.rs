@@ -31,6 +31,10 @@ use crate::{StoreError, StoreErrorKind};
 /// assert!(store.is_asked());
 /// # Ok::<(), plimsoll_redis::StoreError>(())
 /// ```
+///
+/// While the circuit is open, a [`Fleet`](crate::Fleet) answers as its [`Outage`](crate::Outage) setting says, without waiting.
+/// [`Store::is_asked`](crate::Store::is_asked) reports the state, [`Store::outages`](crate::Store::outages) counts how often it
+/// opened, and [`StoreEvent::Opened`](crate::StoreEvent::Opened) and [`Closed`](crate::StoreEvent::Closed) report each change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Circuit {
@@ -42,6 +46,10 @@ pub struct Circuit {
 
 impl Circuit {
     /// Opens after 5 consecutive failures over 100 ms, for 100 ms at first and 500 ms at most.
+    ///
+    /// ```
+    /// assert_eq!(plimsoll_redis::Circuit::new(), plimsoll_redis::Circuit::default());
+    /// ```
     pub const fn new() -> Self {
         Self {
             failures: 5,
@@ -51,27 +59,42 @@ impl Circuit {
         }
     }
 
-    /// Sets the minimum time from the first to the last of the consecutive failures; 100 ms by default. A store with a
+    /// Sets the minimum time from the first to the last of the consecutive failures. Default: 100 ms. A store with a
     /// [clock of its own](crate::StoreBuilder::clock) ignores it.
+    ///
+    /// A longer time ignores short interruptions such as a failover, during which callers wait for the deadline of each call.
     pub const fn min_outage(mut self, min_outage: Duration) -> Self {
         self.min_outage = min_outage;
         self
     }
 
-    /// Sets the number of consecutive failures after which the circuit opens; 5 by default. 0 means 1.
+    /// Sets the number of consecutive failures after which the circuit opens. Default: 5. 0 means 1.
+    ///
+    /// With a high load, failures are counted within milliseconds, and the [minimum time](Self::min_outage) decides.
     pub const fn failures(mut self, failures: u32) -> Self {
         self.failures = failures;
         self
     }
 
-    /// Sets how long the circuit stays open at first, and at most.
+    /// Sets how long the circuit stays open at first, and at most. Default: 100 ms and 500 ms.
+    ///
+    /// The time doubles after each failed probe. A recovered store is noticed after at most `longest`.
+    ///
+    /// ```
+    /// use plimsoll_redis::Circuit;
+    /// use std::time::Duration;
+    ///
+    /// // Probes once in ten seconds at the least.
+    /// let circuit = Circuit::new().backoff(Duration::from_secs(1), Duration::from_secs(10));
+    /// assert_ne!(circuit, Circuit::default());
+    /// ```
     pub const fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.first = first;
         self.longest = longest;
         self
     }
 
-    /// How long the circuit stays open the `times`th time in a row. `draw` is a uniform random number.
+    /// The time for which the circuit stays open the `times`th time in a row. `draw` is a uniform random number.
     fn pause(&self, times: u32, draw: u64) -> Duration {
         let doubled = 1_u32.checked_shl(times.saturating_sub(1));
         let whole = doubled.and_then(|factor| self.first.checked_mul(factor));
@@ -97,7 +120,7 @@ struct FailureState {
     failures: u32,
     /// When the first of them happened.
     since: Option<Moment>,
-    /// How many times in a row the circuit opened.
+    /// The number of times in a row that the circuit opened.
     opened: u32,
     /// If the circuit is open: when the next probe may be sent.
     until: Option<Moment>,
@@ -172,7 +195,7 @@ impl Breaker {
         }
     }
 
-    /// How often the circuit opened.
+    /// The number of times that the circuit opened.
     pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }

@@ -5,6 +5,21 @@ use crate::event_reports::ReturnEvent;
 use crate::lease::Lease;
 
 /// The decision of a store.
+///
+/// ```no_run
+/// use plimsoll::TokenBucket;
+/// use plimsoll_redis::{Decision, Store};
+///
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let api = store.limiter("api", TokenBucket::per_second(100))?;
+/// match api.decide("customer 42", 1).await? {
+///     Decision::Granted(permit) => println!("{:?} left", permit.standing().remaining),
+///     Decision::Denied(denied) => println!("retry after {:?}", denied.retry_after()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
@@ -34,7 +49,27 @@ impl Decision {
     }
 }
 
-/// A grant. Dropping it releases its [leases](crate::RedisRule::lease) in the background; rates have none, they refill with time.
+/// A grant. Dropping it releases its [leases](crate::RedisRule::lease) in the background; the permits of rates have none, and
+/// dropping them does nothing: a rate refills with time.
+///
+/// ```no_run
+/// use plimsoll::Concurrency;
+/// use plimsoll_redis::Store;
+///
+/// # async fn work(fence: Option<u64>) {}
+/// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let jobs = store.limiter("jobs", Concurrency::new(5))?;
+/// let permit = jobs.decide("tenant 42", 1).await?.into_result()?;
+/// tokio::select! {
+///     () = work(permit.fence()) => {}
+///     // Another process may hold the slot now.
+///     () = permit.lost() => {}
+/// }
+/// permit.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a permit is returned when it is dropped"]
 pub struct RedisPermit {

@@ -5,11 +5,31 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 /// The store did not decide. This is not a refusal: the caller may or may not be over its limit.
 ///
+/// It is returned by the methods of [`RedisLimiter`](crate::RedisLimiter), [`RedisAll`](crate::RedisAll) and
+/// [`Store`](crate::Store). A [`Fleet`](crate::Fleet) does not return it, but answers as its [`Outage`](crate::Outage) setting
+/// says. The [`source`](std::error::Error::source) is the error of the connection or the reply of the server.
+///
 /// ```
 /// use plimsoll_redis::{Store, StoreErrorKind};
 ///
 /// let error = Store::connect("postgres://localhost").unwrap_err();
 /// assert_eq!(error.kind(), StoreErrorKind::BadAddress);
+/// ```
+///
+/// # Retries
+///
+/// A call is never repeated by itself, because it may have been charged. Decide by the [kind](Self::kind) whether to repeat it:
+///
+/// ```no_run
+/// use plimsoll_redis::{Decision, RedisLimiter, StoreError, StoreErrorKind};
+///
+/// async fn decide(api: &RedisLimiter, key: &str) -> Result<Decision, StoreError> {
+///     match api.decide(key, 1).await {
+///         // Nothing was taken, and the server recovers soon.
+///         Err(error) if error.kind() == StoreErrorKind::Busy => api.decide(key, 1).await,
+///         other => other,
+///     }
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct StoreError {
@@ -18,7 +38,25 @@ pub struct StoreError {
     detail: Option<String>,
 }
 
-/// Why a store did not decide.
+/// The reason why a store did not decide.
+///
+/// | kind | sent | may have been charged | opens the [circuit](crate::Circuit) |
+/// |---|---|---|---|
+/// | [`Unreachable`](Self::Unreachable) | perhaps | if the connection broke during the call | yes |
+/// | [`TimedOut`](Self::TimedOut) | yes | yes | yes |
+/// | [`CircuitOpen`](Self::CircuitOpen), [`BadAddress`](Self::BadAddress) | no | no | no |
+/// | [`BadReply`](Self::BadReply), [`Server`](Self::Server) | yes | perhaps | no |
+/// | all others | yes, or refused before | no | no |
+///
+/// ```
+/// use plimsoll_redis::StoreErrorKind;
+///
+/// /// Whether the store did not answer, so that a rate may have been charged.
+/// fn is_unanswered(kind: StoreErrorKind) -> bool {
+///     matches!(kind, StoreErrorKind::TimedOut | StoreErrorKind::Unreachable)
+/// }
+/// assert!(!is_unanswered(StoreErrorKind::CircuitOpen));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -29,7 +67,7 @@ pub enum StoreErrorKind {
     Unreachable,
     /// The store did not answer within the deadline. The decision may have been made.
     TimedOut,
-    /// Nothing was sent, because the [circuit](crate::Circuit) is open: recent calls failed.
+    /// The call was not sent, because the [circuit](crate::Circuit) is open: recent calls failed.
     CircuitOpen,
     /// The key holds a value of another type.
     WrongType,
@@ -56,7 +94,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// All kinds, for example to export a counter for each of them.
+    /// All kinds, for example to export a counter for each of them: see [`StoreStats::failures`](crate::StoreStats::failures).
     pub const ALL: [Self; 15] = [
         Self::BadAddress,
         Self::Unreachable,
@@ -80,7 +118,13 @@ impl StoreErrorKind {
         self as usize
     }
 
-    /// The name in logs and metrics.
+    /// Returns the name in logs and metrics.
+    ///
+    /// ```
+    /// use plimsoll_redis::StoreErrorKind;
+    ///
+    /// assert_eq!(StoreErrorKind::TimedOut.as_str(), "timed_out");
+    /// ```
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -102,7 +146,7 @@ impl StoreErrorKind {
         }
     }
 
-    /// A short description for error messages.
+    /// Returns a short description for error messages.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -189,7 +233,18 @@ impl StoreError {
         )
     }
 
-    /// Why a store did not decide.
+    /// Returns the reason why the store did not decide.
+    ///
+    /// ```no_run
+    /// use plimsoll_redis::{Store, StoreErrorKind};
+    ///
+    /// # async fn doc() -> Result<(), plimsoll_redis::StoreError> {
+    /// match Store::connect("redis://127.0.0.1")?.ping().await {
+    ///     Err(error) if error.kind() == StoreErrorKind::NotPermitted => panic!("wrong password: {error}"),
+    ///     other => other,
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

@@ -50,7 +50,7 @@ pub(crate) struct ReturnEvent {
     reporter: Reporter,
     granted: Moment,
     limit: u64,
-    /// What remained after the grant. Only the store knows what remains at the time of the return.
+    /// The units that remained after the grant. Only the store knows what remains at the time of the return.
     left: u64,
     forgotten: bool,
 }

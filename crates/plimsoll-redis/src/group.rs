@@ -2,14 +2,14 @@
 
 use redis::Cmd;
 
-use crate::rule::Kind;
+use crate::rule::RuleKind;
 
 /// The limits of a decision that are in one hash slot, with their script arguments.
 pub(crate) struct Group {
     pub(crate) keys: Vec<Vec<u8>>,
     /// The script arguments of the limits: see `lua/many.lua`.
     pub(crate) words: Vec<String>,
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<RuleKind>,
     /// Whether the quick script can decide all of them.
     pub(crate) quick: bool,
 }

@@ -43,9 +43,9 @@ pub enum StoreEvent {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// How often the [circuit](crate::Circuit) opened.
+    /// The number of times that the [circuit](crate::Circuit) opened.
     pub outages: u64,
-    /// How often a state was found that was written by a clock far ahead. See [`Store::clock_steps`](crate::Store::clock_steps).
+    /// The number of states that were written by a clock far ahead. See [`Store::clock_steps`](crate::Store::clock_steps).
     pub clock_steps: u64,
     /// The number of connections that were established.
     pub connections: u64,

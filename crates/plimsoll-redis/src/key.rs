@@ -11,9 +11,9 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::rule::Kind;
+use crate::rule::RuleKind;
 
-/// How subjects become parts of key names.
+/// The naming of keys: how subjects become parts of key names.
 #[derive(Clone)]
 pub(crate) enum Naming {
     /// Readable, with escapes.
@@ -99,7 +99,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn new(namespace: &[u8], limiter: &[u8], kind: Kind) -> Self {
+    pub(crate) fn new(namespace: &[u8], limiter: &[u8], kind: RuleKind) -> Self {
         let (mut before, mut after) = (Vec::new(), b"}:".to_vec());
         escape(&mut before, namespace);
         before.extend_from_slice(b":{");
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn by(naming: &Naming, namespace: &str, subject: &[u8], limiter: &str) -> String {
-        let kind = Kind::FixedWindow;
+        let kind = RuleKind::FixedWindow;
         let (namespace, limiter) = (namespace.as_bytes(), limiter.as_bytes());
         let key = Frame::new(namespace, limiter, kind).key(naming, subject);
         String::from_utf8(key).expect("escaping keeps text text")

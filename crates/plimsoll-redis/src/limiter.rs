@@ -9,7 +9,7 @@ use crate::batch::Demand;
 use crate::event_reports::Subscribers;
 use crate::key::Frame;
 use crate::lease::{Lease, Leases};
-use crate::rule::{self, Kind, number};
+use crate::rule::{self, RuleKind, number};
 use crate::script::Script;
 use crate::store::Store;
 use crate::terms::Terms;
@@ -52,7 +52,7 @@ struct Inner {
     name: String,
     /// Builds the names of its keys.
     frame: Frame,
-    kind: Kind,
+    kind: RuleKind,
     /// The script for all operations but decisions.
     script: Script,
     /// The moment from which windows and refills are counted.
@@ -273,7 +273,7 @@ impl RedisLimiter {
         cost: u64,
         longest: Option<Duration>,
     ) -> Result<Result<Duration, Denied>, StoreError> {
-        if self.kind() != Kind::TokenBucket {
+        if self.kind() != RuleKind::TokenBucket {
             return Err(StoreError::new(StoreErrorKind::Unsupported));
         }
         let key = self.key(key.as_ref());
@@ -298,7 +298,7 @@ impl RedisLimiter {
     /// Whether its permits are leases, which are returned when they are dropped.
     #[must_use]
     pub fn holds_leases(&self) -> bool {
-        self.kind() == Kind::Concurrency
+        self.kind() == RuleKind::Concurrency
     }
 
     /// The number of leases whose release failed and is retried in the background, until they expire.
@@ -327,7 +327,7 @@ impl RedisLimiter {
         self.terms().rule.clone()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> RuleKind {
         self.inner.kind
     }
 

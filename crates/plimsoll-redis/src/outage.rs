@@ -11,7 +11,8 @@ use plimsoll::{
 use crate::RedisRule;
 use crate::rule::Shape;
 
-/// What a [`Fleet`](crate::Fleet) answers when the store does not decide: it is unreachable, slow or full, or replies with an error.
+/// The answer of a [`Fleet`](crate::Fleet) when the store does not decide: it is unreachable, slow or full, or replies with an
+/// error.
 ///
 /// The default is [`Deny`](Self::Deny). A limit that fails open stops protecting when the load may be highest, and an attacker can
 /// exploit it. A limit that fails closed is noticed at once, and its refusals carry the reason
@@ -29,6 +30,12 @@ use crate::rule::Shape;
 /// # let _ = api;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// | setting | during an outage | suits |
+/// |---|---|---|
+/// | [`Deny`](Self::Deny) | nothing is granted | limits that protect something: logins, paid quotas |
+/// | [`Admit`](Self::Admit) | everything is granted | limits that only keep use fair |
+/// | [`Local`](Self::Local) | a share of the limit in each process | fleets of a known size with even load |
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 #[non_exhaustive]
 pub enum Outage {
@@ -139,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of a share are granted at once.
+    /// The burst of a share.
     fn grants(rule: impl Into<RedisRule>, share: f64) -> usize {
         let clock = ManualClock::new().clock();
         let local = in_memory(&rule.into(), share, "local", &clock, 10).expect("a share");

@@ -22,6 +22,13 @@ use plimsoll::{
 /// let rate = RedisRule::from(TokenBucket::per_second(100));
 /// let jobs = RedisRule::from(Concurrency::new(10)).lease(Duration::from_secs(10));
 /// ```
+///
+/// | rule | state of a key | bound |
+/// |---|---|---|
+/// | [`FixedWindow`], [`SlidingWindow`], [`SlidingCounter`] | a counter for each window or segment | at most 1024 segments |
+/// | [`TokenBucket`], [`Bandwidths`] | the tokens of each bucket, and a moment | |
+/// | [`SlidingLog`] | an entry for each grant within the window | amounts below 2^32 |
+/// | [`Concurrency`] | an entry for each held lease | |
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RedisRule {
@@ -41,7 +48,7 @@ pub(crate) enum Shape {
 
 /// The kind of a rule. Each kind has its own Lua functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum RuleKind {
     FixedWindow,
     SlidingWindow,
     SlidingCounter,
@@ -50,7 +57,7 @@ pub(crate) enum Kind {
     Concurrency,
 }
 
-impl Kind {
+impl RuleKind {
     /// The number of kinds.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
@@ -97,8 +104,8 @@ impl RedisRule {
         Self { shape }
     }
 
-    /// Sets the length of the leases of a [`Concurrency`] limit: how long a permit outlives a holder that crashed; 30 s by default. A held
-    /// lease is renewed three times in its length. Other rules have no leases and ignore this setting.
+    /// Sets the length of the leases of a [`Concurrency`] limit: how long a permit outlives a holder that crashed. Default: 30 s. A
+    /// held lease is renewed three times in its length. Other rules have no leases and ignore this setting.
     pub fn lease(mut self, length: Duration) -> Self {
         if let Shape::Concurrency { lease, .. } = &mut self.shape {
             *lease = length;
@@ -106,7 +113,14 @@ impl RedisRule {
         self
     }
 
-    /// The maximum cost that can be granted at once.
+    /// Returns the maximum cost that can be granted at once.
+    ///
+    /// ```
+    /// use plimsoll::TokenBucket;
+    /// use plimsoll_redis::RedisRule;
+    ///
+    /// assert_eq!(RedisRule::from(TokenBucket::per_second(100).burst(20)).limit(), 20);
+    /// ```
     #[must_use]
     pub fn limit(&self) -> u64 {
         match &self.shape {
@@ -145,14 +159,14 @@ impl RedisRule {
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> RuleKind {
         match self.shape {
-            Shape::FixedWindow { .. } => Kind::FixedWindow,
-            Shape::SlidingWindow { .. } => Kind::SlidingWindow,
-            Shape::SlidingCounter(_) => Kind::SlidingCounter,
-            Shape::Buckets(_) => Kind::TokenBucket,
-            Shape::SlidingLog(_) => Kind::SlidingLog,
-            Shape::Concurrency { .. } => Kind::Concurrency,
+            Shape::FixedWindow { .. } => RuleKind::FixedWindow,
+            Shape::SlidingWindow { .. } => RuleKind::SlidingWindow,
+            Shape::SlidingCounter(_) => RuleKind::SlidingCounter,
+            Shape::Buckets(_) => RuleKind::TokenBucket,
+            Shape::SlidingLog(_) => RuleKind::SlidingLog,
+            Shape::Concurrency { .. } => RuleKind::Concurrency,
         }
     }
 
@@ -317,6 +331,7 @@ pub(crate) fn read_moment(text: &str) -> Option<Moment> {
     Some(Moment::from_nanos(whole))
 }
 
+/// Windows begin at the same moments in all processes.
 impl From<FixedWindow> for RedisRule {
     fn from(rule: FixedWindow) -> Self {
         Self::of(Shape::FixedWindow {
@@ -326,6 +341,7 @@ impl From<FixedWindow> for RedisRule {
     }
 }
 
+/// A window has at most 1024 segments.
 impl From<SlidingWindow> for RedisRule {
     fn from(rule: SlidingWindow) -> Self {
         Self::of(Shape::SlidingWindow {
@@ -347,6 +363,7 @@ impl From<TokenBucket> for RedisRule {
     }
 }
 
+/// All buckets are one state, so that a demand takes from all of them or from none.
 impl From<Bandwidths> for RedisRule {
     fn from(rule: Bandwidths) -> Self {
         Self::of(Shape::Buckets(rule.buckets().cloned().collect()))
@@ -359,6 +376,7 @@ impl From<SlidingLog> for RedisRule {
     }
 }
 
+/// Permits become leases of 30 s. [`RedisRule::lease`] sets another length.
 impl From<Concurrency> for RedisRule {
     fn from(rule: Concurrency) -> Self {
         Self::of(Shape::Concurrency {

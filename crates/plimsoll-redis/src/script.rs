@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{LazyLock, OnceLock};
 
 use crate::RedisRule;
-use crate::rule::Kind;
+use crate::rule::RuleKind;
 
 /// A script and its SHA-1, for `EVALSHA`.
 #[derive(Clone)]
@@ -55,19 +55,19 @@ impl Script {
     }
 
     /// The script for all other operations on one limit.
-    pub(crate) fn asking(kind: Kind) -> Self {
+    pub(crate) fn asking(kind: RuleKind) -> Self {
         Self::of(&[&deciding([kind]), ASKED])
     }
 
     /// The script that decides about several limits of these kinds, one for each set of kinds. If all rules allow it, the quick functions
     /// run first.
-    pub(crate) fn many(kinds: impl Iterator<Item = Kind>, quick: bool) -> &'static Self {
-        static SCRIPTS: [OnceLock<Script>; 2 << Kind::COUNT] =
-            [const { OnceLock::new() }; 2 << Kind::COUNT];
+    pub(crate) fn many(kinds: impl Iterator<Item = RuleKind>, quick: bool) -> &'static Self {
+        static SCRIPTS: [OnceLock<Script>; 2 << RuleKind::COUNT] =
+            [const { OnceLock::new() }; 2 << RuleKind::COUNT];
         let set = kinds.fold(0, |set, kind| set | 1 << kind as usize);
         let place = set << 1 | usize::from(quick);
         SCRIPTS[place].get_or_init(|| {
-            let kinds = Kind::ALL.into_iter();
+            let kinds = RuleKind::ALL.into_iter();
             let kinds = kinds.filter(|kind| set & 1 << *kind as usize != 0);
             let quick = if quick {
                 quick_many(kinds.clone())
@@ -87,27 +87,27 @@ impl Script {
     }
 }
 
-fn has_windows(kind: Kind) -> bool {
+fn has_windows(kind: RuleKind) -> bool {
     matches!(
         kind,
-        Kind::FixedWindow | Kind::SlidingWindow | Kind::SlidingCounter
+        RuleKind::FixedWindow | RuleKind::SlidingWindow | RuleKind::SlidingCounter
     )
 }
 
 /// The quick functions of one kind.
-fn quick(kind: Kind) -> &'static str {
+fn quick(kind: RuleKind) -> &'static str {
     match kind {
-        Kind::FixedWindow => include_str!("lua/quick/fixed_window.lua"),
-        Kind::SlidingWindow => include_str!("lua/quick/sliding_window.lua"),
-        Kind::SlidingCounter => include_str!("lua/quick/sliding_counter.lua"),
-        Kind::TokenBucket => include_str!("lua/quick/token_bucket.lua"),
-        Kind::SlidingLog => include_str!("lua/quick/sliding_log.lua"),
-        Kind::Concurrency => include_str!("lua/quick/concurrency.lua"),
+        RuleKind::FixedWindow => include_str!("lua/quick/fixed_window.lua"),
+        RuleKind::SlidingWindow => include_str!("lua/quick/sliding_window.lua"),
+        RuleKind::SlidingCounter => include_str!("lua/quick/sliding_counter.lua"),
+        RuleKind::TokenBucket => include_str!("lua/quick/token_bucket.lua"),
+        RuleKind::SlidingLog => include_str!("lua/quick/sliding_log.lua"),
+        RuleKind::Concurrency => include_str!("lua/quick/concurrency.lua"),
     }
 }
 
 /// The quick functions of several kinds, each wrapped as a function of its arguments.
-fn quick_many(kinds: impl Iterator<Item = Kind>) -> String {
+fn quick_many(kinds: impl Iterator<Item = RuleKind>) -> String {
     let mut text = [
         "local out, size = {}, 1\n",
         QUICK,
@@ -126,20 +126,20 @@ fn quick_many(kinds: impl Iterator<Item = Kind>) -> String {
 }
 
 /// The functions for these kinds only: Redis executes all definitions on each call.
-fn deciding(kinds: impl IntoIterator<Item = Kind>) -> String {
-    let kinds: Vec<Kind> = kinds.into_iter().collect();
+fn deciding(kinds: impl IntoIterator<Item = RuleKind>) -> String {
+    let kinds: Vec<RuleKind> = kinds.into_iter().collect();
     let mut parts = vec![EXACT, TIME];
-    let is_text = |kind: &Kind| !matches!(kind, Kind::SlidingLog | Kind::Concurrency);
+    let is_text = |kind: &RuleKind| !matches!(kind, RuleKind::SlidingLog | RuleKind::Concurrency);
     if kinds.iter().any(is_text) {
         parts.push(TERMS);
     }
     parts.extend(kinds.into_iter().map(|kind| match kind {
-        Kind::FixedWindow => include_str!("lua/fixed_window.lua"),
-        Kind::SlidingWindow => include_str!("lua/sliding_window.lua"),
-        Kind::SlidingCounter => include_str!("lua/sliding_counter.lua"),
-        Kind::TokenBucket => include_str!("lua/token_bucket.lua"),
-        Kind::SlidingLog => include_str!("lua/sliding_log.lua"),
-        Kind::Concurrency => include_str!("lua/concurrency.lua"),
+        RuleKind::FixedWindow => include_str!("lua/fixed_window.lua"),
+        RuleKind::SlidingWindow => include_str!("lua/sliding_window.lua"),
+        RuleKind::SlidingCounter => include_str!("lua/sliding_counter.lua"),
+        RuleKind::TokenBucket => include_str!("lua/token_bucket.lua"),
+        RuleKind::SlidingLog => include_str!("lua/sliding_log.lua"),
+        RuleKind::Concurrency => include_str!("lua/concurrency.lua"),
     }));
     parts.push(DECIDE);
     parts.concat()

@@ -35,6 +35,19 @@ use crate::{StoreError, StoreErrorKind};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Connections
+///
+/// A [deadline](crate::StoreBuilder::deadline) bounds each call, including the time to connect. After several failures the
+/// [circuit](crate::Circuit) opens: calls then fail at once, until a probe succeeds. Each clone and each limiter of the store
+/// uses the same connection and the same circuit. Calls need a Tokio runtime.
+///
+/// # Methods
+///
+/// - [`limiter`](Self::limiter) creates a limiter with a rule; [`all`](Self::all) combines several for one key.
+/// - [`decide_all`](Self::decide_all), [`peek_all`](Self::peek_all) and [`charge_all`](Self::charge_all) decide about several
+///   limiters and keys at once.
+/// - [`stats`](Self::stats) and [`subscribe`](Self::subscribe) report the health of the store.
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -59,7 +72,17 @@ impl Store {
         }
     }
 
-    /// Whether calls are sent: `false` while the [circuit](crate::Circuit) is open, in a cluster any of them.
+    /// Whether calls are sent: `false` while the [circuit](crate::Circuit) is open. In a cluster, `false` if any of its circuits is
+    /// open.
+    ///
+    /// ```
+    /// use plimsoll_redis::Store;
+    ///
+    /// // Nothing has failed yet, because nothing was sent.
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// assert!(store.is_asked());
+    /// # Ok::<(), plimsoll_redis::StoreError>(())
+    /// ```
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.inner.breakers.would_ask(|| self.time())
@@ -71,27 +94,37 @@ impl Store {
         breaker.would_ask(|| self.time())
     }
 
-    /// How often the [circuit](crate::Circuit) opened.
+    /// Returns how often the [circuit](crate::Circuit) opened.
     #[must_use]
     pub fn outages(&self) -> u64 {
         self.inner.breakers.opened()
     }
 
-    /// The statistics of this store: decisions, round trips and their latency, failures by cause, lost leases, connections, and whether
-    /// the server may evict the state of limits.
+    /// Returns the statistics of this store: decisions, round trips and their latency, failures by cause, lost leases, connections,
+    /// and whether the server may evict the state of limits.
+    ///
+    /// ```
+    /// use plimsoll_redis::Store;
+    ///
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let stats = store.stats();
+    /// assert_eq!((stats.round_trips, stats.decisions), (0, 0));
+    /// # Ok::<(), plimsoll_redis::StoreError>(())
+    /// ```
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.inner.health.stats(self.outages(), self.is_asked())
     }
 
-    /// Subscribes to the events of this store. A slow subscriber loses the oldest events and never blocks callers.
+    /// Subscribes to the events of this store. A slow subscriber loses the oldest events and never blocks callers. See
+    /// [`StoreEvents`] for an example.
     #[must_use]
     pub fn subscribe(&self) -> StoreEvents {
         self.inner.health.subscribe()
     }
 
-    /// How often a state was found that was written by a clock far ahead of the server's: the clock has stepped back by more than the
-    /// limit stores, or a failover changed the server. Everything used then counts as used now.
+    /// Returns how often a state was found that was written by a clock far ahead of the server's: the clock has stepped back by
+    /// more than the limit stores, or a failover changed the server. Everything used then counts as used now.
     #[must_use]
     pub fn clock_steps(&self) -> u64 {
         self.inner.health.steps()
@@ -107,11 +140,23 @@ impl Store {
         self.inner.health.now()
     }
 
-    /// Sends a `PING`.
+    /// Sends a `PING` and waits for the reply, for instance to check the connection when a program starts.
+    ///
+    /// ```no_run
+    /// use plimsoll_redis::Store;
+    ///
+    /// # async fn doc() -> Result<(), plimsoll_redis::StoreError> {
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// if let Err(error) = store.ping().await {
+    ///     eprintln!("starting without Redis: {error}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// If the store does not answer within the deadline, or the circuit is open.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("PING");

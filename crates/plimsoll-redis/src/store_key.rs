@@ -7,8 +7,15 @@ use std::sync::Arc;
 
 /// A key with a canonical form as bytes, so that all processes of a fleet use the same state for it.
 ///
-/// Strings, numbers, addresses and bytes are written as displayed: `7_u32` and `"7"` share a limit. Tuples are written with the length
-/// of each part, so two tuples are equal only if all their parts are.
+/// | type | bytes |
+/// |---|---|
+/// | strings, byte arrays | as they are |
+/// | numbers, `bool`, `char`, addresses | as displayed: `7_u32` and `"7"` share a limit |
+/// | tuples of up to six parts | each part with its length, so that two tuples are equal only if all their parts are |
+/// | `Option` | `None` is empty, `Some` is a tuple of one part |
+/// | references, `Box`, `Arc`, `Cow` | those of the value |
+///
+/// Implement it for types of your own, or convert them to one of these types:
 ///
 /// ```
 /// use plimsoll_redis::StoreKey;
@@ -26,11 +33,23 @@ use std::sync::Arc;
 /// assert_eq!((Tenant(7), address).to_key(), b"1:7,9:192.0.2.1,");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
+///
+/// The store names keys by a digest of these bytes, unless it has [raw keys](crate::StoreBuilder::raw_keys).
+/// The digest hides secrets, so tokens and addresses can be keys.
 pub trait StoreKey {
-    /// Appends the bytes of the key to `out`.
+    /// Appends the bytes of the key to `out`. Equal keys must write equal bytes, in all processes and versions of a program: a
+    /// change of the bytes starts a new state.
+    /// Use tuples for several fields, not a separator, so that no two keys write the same bytes.
     fn write_key(&self, out: &mut Vec<u8>);
 
     /// Returns the bytes of the key, for [`RedisLimiter::decide`](crate::RedisLimiter::decide) and other methods that take bytes.
+    ///
+    /// ```
+    /// use plimsoll_redis::StoreKey;
+    ///
+    /// assert_eq!(42_u64.to_key(), "42".to_key());
+    /// assert_ne!(("a", "bc").to_key(), ("ab", "c").to_key());
+    /// ```
     fn to_key(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write_key(&mut out);

@@ -1,4 +1,4 @@
-//! How a [`LimitLayer`](crate::LimitLayer) asks for a request of any type.
+//! Traits and types by which a [`LimitLayer`](crate::LimitLayer) asks its limit, for requests of any type.
 
 use plimsoll::{Acquire, Demand, Limiter, LimiterExt, PerKey, Permit};
 
@@ -49,26 +49,26 @@ use crate::Leases;
 /// # let _ = layer;
 /// ```
 pub trait Admit<Request>: Send + Sync + 'static {
-    /// Takes at once, if that can be. `None` is not the last word: [`acquire`](Self::acquire) follows.
+    /// Takes a permit if it can be granted at once. After `None`, [`acquire`](Self::acquire) is called.
     fn attempt(&self, request: &Request) -> Option<Permit<'static>>;
 
-    /// Decides, waiting where that is wanted.
+    /// Takes a permit, or waits for it if the limiter has a queue and the demand may wait.
     fn acquire(&self, request: &Request) -> Acquire<'static>;
 
-    /// The request was granted this permit, and the service is called with it next. Does nothing unless implemented.
+    /// Called with a request that was granted, before the service is called with it. Does nothing by default.
     #[inline]
     fn granted(&self, request: &mut Request, permit: &Permit<'static>) {
         let _ = (request, permit);
     }
 }
 
-/// What a request asks for.
+/// Returns the demand of a request. Implemented by closures `Fn(&Request) -> Demand`.
 pub trait DemandOf<Request>: Send + Sync + 'static {
-    /// How much, in which class, and how long it may wait.
+    /// The cost of the request, its priority, and the maximum time that it may wait.
     fn demand(&self, request: &Request) -> Demand;
 }
 
-/// One permit for each request.
+/// Each request demands one permit.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct One;
 
@@ -86,7 +86,7 @@ impl<Request, F: Fn(&Request) -> Demand + Send + Sync + 'static> DemandOf<Reques
     }
 }
 
-/// One limit for all requests.
+/// One limiter for all requests.
 #[derive(Clone, Debug)]
 pub struct Whole<L, D = One> {
     pub(crate) limiter: L,
@@ -138,7 +138,7 @@ where
     }
 }
 
-/// Decides as `A` does, and hands the leases of each permit to the request. See
+/// Decides as `A` does, and passes the leases of each permit to the request. See
 /// [`LimitLayer::leases`](crate::LimitLayer::leases).
 #[derive(Clone, Debug)]
 pub struct WithLeases<A, F> {

@@ -1,8 +1,8 @@
-//! The outcome of a call, for adaptive limits.
+//! Classification of the results of calls, for adaptive limits.
 
 use plimsoll::Outcome;
 
-/// Says what the result of a service means for the load. Closures do:
+/// Classifies the result of a call for adaptive limits. Implemented by closures:
 ///
 /// ```
 /// use plimsoll::Outcome;
@@ -16,11 +16,11 @@ use plimsoll::Outcome;
 /// assert_eq!(overloaded.classify(Ok(&503)), Outcome::Overload);
 /// ```
 pub trait Classify<Response, Error> {
-    /// What this result says.
+    /// Returns the outcome of a call with this result.
     fn classify(&self, result: Result<&Response, &Error>) -> Outcome;
 }
 
-/// A response is a success, an error says nothing.
+/// The default classification: a response is a [success](Outcome::Success), an error is [ignored](Outcome::Ignore).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ByResult;
 

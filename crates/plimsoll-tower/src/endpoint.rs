@@ -1,9 +1,9 @@
-//! What an endpoint declares, for the layers around it.
+//! The limits and priorities that an endpoint declares, for the layers around it.
 //!
-//! A router of axum puts a layer around each endpoint by itself, but hides what is inside. Whatever is inside is cloned
-//! though, down to the handler. So a layer finds out by cloning what it is put around: whoever declares something says so
-//! when it is cloned, to a layer that is [looking](look) on the same thread. That takes place when the router is built,
-//! runs no handler, and needs no request.
+//! A router of axum applies a layer to each endpoint separately, but hides the type of the endpoint. It clones the endpoint
+//! though, down to the handler. A layer therefore detects declarations by cloning the service that it is applied to: a service
+//! that declares something reports so when it is cloned, to a layer that is [looking](look) on the same thread. This happens
+//! when the router is built, runs no handler, and needs no request.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
@@ -12,22 +12,22 @@ use plimsoll::Priority;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// What an endpoint declares.
+/// The declarations of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Endpoint {
-    /// It has a limit of its own.
+    /// Whether it has a limit of its own.
     pub(crate) limited: bool,
     pub(crate) priority: Option<Priority>,
 }
 
 thread_local! {
-    /// What was found so far, while somebody looks.
+    /// The declarations found so far, while a layer looks.
     static FOUND: Cell<Option<Endpoint>> = const { Cell::new(None) };
 }
 
-/// What is declared inside of `service`, as far as cloning it reaches.
+/// Returns the declarations inside of `service`, as far as cloning it reaches.
 pub(crate) fn look<S: Clone>(service: &S) -> Endpoint {
-    /// Also if a clone panics.
+    /// Restores the state also if a clone panics.
     struct Looking(Option<Endpoint>);
     impl Drop for Looking {
         fn drop(&mut self) {
@@ -54,7 +54,7 @@ impl Endpoint {
         self
     }
 
-    /// Says so, if anybody looks. What is further out was said before, and counts.
+    /// Reports the declaration to a layer that looks. An outer declaration was reported before, and counts.
     #[inline]
     pub(crate) fn show(self) {
         if let Some(found) = FOUND.get() {
@@ -66,11 +66,11 @@ impl Endpoint {
     }
 }
 
-/// Gives what it is put around a priority, for layers further out that go by it:
-/// [`EndpointPriority`](crate::EndpointPriority).
+/// Declares the priority of a service, for outer layers that read it with [`EndpointPriority`](crate::EndpointPriority).
 ///
-/// Routes of axum have a method for it, [`prioritized`](crate::declare::LimitHandlers::prioritized), and handlers an
-/// attribute, [`priority`](macro@crate::priority).
+/// For routes of axum there is the method [`prioritized`](crate::declare::LimitHandlers::prioritized), for handlers the
+/// attribute [`priority`](macro@crate::priority). If a service and a service inside it both declare a priority, the outer
+/// declaration counts.
 ///
 /// ```
 /// use plimsoll::Priority;
@@ -84,12 +84,16 @@ impl Endpoint {
 ///     .service(service_fn(pay));
 /// # let _ = service;
 /// ```
+///
+/// It costs nothing per request: the declaration is read once, when the outer layer is applied.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct EndpointPriorityLayer(Priority);
 
 impl EndpointPriorityLayer {
-    /// Whatever is inside has this priority.
+    /// Declares this priority for the inner service.
+    /// Layers further out see it if they are applied after this one.
+    /// An [`EndpointPriority`](crate::EndpointPriority) of an outer layer returns it for all requests to this endpoint.
     pub const fn new(priority: Priority) -> Self {
         Self(priority)
     }
@@ -104,7 +108,7 @@ impl<S> Layer<S> for EndpointPriorityLayer {
     }
 }
 
-/// A service that declares something. It says so when it is cloned.
+/// A service with a declaration, which it reports when it is cloned. Its calls go to the inner service unchanged.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Declared<S> {
@@ -160,7 +164,7 @@ mod tests {
         assert_eq!(look(&inner).priority, Some(NonCritical));
         let outer = EndpointPriorityLayer::new(Critical).layer(inner);
         assert_eq!(look(&outer).priority, Some(Critical));
-        // What is cloned while nobody looks is not found later.
+        // A clone that is made while no layer looks is not found later.
         drop(outer.clone());
         assert_eq!(look(&()), Endpoint::default());
     }

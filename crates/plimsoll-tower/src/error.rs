@@ -3,7 +3,7 @@ use std::fmt;
 
 use plimsoll::Denied;
 
-/// Why a call failed: the limit, or the service behind it.
+/// The error of a call to a [`Limit`](crate::Limit): a refusal, or the error of the inner service.
 ///
 /// ```
 /// use plimsoll::{Denied, Reason};
@@ -19,14 +19,14 @@ use plimsoll::Denied;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LimitError<E> {
-    /// The limit refused, and the service was not called.
+    /// The limit refused the call. The service was not called.
     Denied(Denied),
     /// The error of the service.
     Service(E),
 }
 
 impl<E> LimitError<E> {
-    /// The refusal, if it was one.
+    /// Returns the refusal, or `None` if the service failed.
     pub const fn denied(&self) -> Option<&Denied> {
         match self {
             Self::Denied(denied) => Some(denied),

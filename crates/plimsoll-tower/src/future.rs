@@ -13,9 +13,36 @@ use crate::admit::OnGrant;
 use crate::classify::Classify;
 
 pin_project! {
-    /// A call of a [`Limit`](crate::Limit): waits for the limit if it has to, then for the response.
+    /// The future of a call of a [`Limit`](crate::Limit): waits for a permit if it must, then for the response of the service.
     ///
-    /// Dropping it leaves the queue, or ends the call and gives its permit back.
+    /// The place in the queue is that of the call, not of the first poll. Dropping the future while it waits leaves the queue and
+    /// takes nothing; dropping it later cancels the call of the service and returns the permit.
+    ///
+    /// # Errors
+    ///
+    /// The future resolves to [`LimitError::Denied`] if the limit refuses the call, at once or when its wait ends, and to
+    /// [`LimitError::Service`] if the service fails.
+    ///
+    /// # Panics
+    ///
+    /// May panic if it is polled again after it has resolved.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::LimitLayer;
+    /// use tower::{Layer, Service, service_fn};
+    ///
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// let mut service = LimitLayer::new(gate.clone()).layer(service_fn(async |()| {
+    ///     std::future::pending::<Result<(), std::io::Error>>().await
+    /// }));
+    ///
+    /// // The permit is taken by the call, and returned when the future is dropped.
+    /// let call = service.call(());
+    /// assert_eq!(gate.snapshot().in_use(), 1);
+    /// drop(call);
+    /// assert_eq!(gate.snapshot().in_use(), 0);
+    /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub struct LimitFuture<S, Request, C>
     where

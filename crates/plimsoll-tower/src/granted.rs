@@ -1,13 +1,13 @@
-//! What limits say about themselves to whoever works on a request that they admitted.
+//! Metadata of the limits that admitted a request, for its handler.
 
 use http::Extensions;
 use plimsoll::{Metadata, MetadataValue};
 
-/// The [metadata](Metadata) of the limits that admitted a request: what a refusal says in its problem, for requests that are
-/// not refused.
+/// The [metadata](Metadata) of the limits that admitted a request. For refused requests the same metadata is part of the
+/// problem in the response.
 ///
-/// [`HttpLimitLayer`](crate::HttpLimitLayer) puts that of all its limits that have any, and of the layers around it, into the
-/// extensions of the request. Where none has, nothing is inserted.
+/// [`HttpLimitLayer`](crate::HttpLimitLayer) inserts the metadata of its limits, together with that of outer layers, into the
+/// extensions of the request. If no limit has metadata, nothing is inserted.
 ///
 /// ```
 /// use http::Request;
@@ -24,24 +24,24 @@ use plimsoll::{Metadata, MetadataValue};
 pub struct GrantMetadata(Vec<(Box<str>, Metadata)>);
 
 impl GrantMetadata {
-    /// What the limits of a request with these extensions say; empty if none of them says anything.
+    /// Returns the metadata in the extensions of a request; empty if no limit has any.
     #[must_use]
     pub fn of(extensions: &Extensions) -> Self {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// The value of this name, of the first limit that has it: of a pair, or [`Metadata::CODE`].
+    /// Returns the value with this name, from the first limit that has it: a pair, or [`Metadata::CODE`].
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'_>> {
         self.iter().find_map(|(_, metadata)| metadata.get(name))
     }
 
-    /// The names of the limits, and what each says, the outermost first. The name is empty for a limit without one.
+    /// Returns the names of the limits and their metadata, the outermost first. The name of an unnamed limit is empty.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Metadata)> {
         self.0.iter().map(|(limit, metadata)| (&**limit, metadata))
     }
 
-    /// Adds what a limit says, for other crates of this workspace too.
+    /// Adds the metadata of a limit. Also used by other crates of this workspace.
     #[doc(hidden)]
     #[cold]
     pub fn add(limit: &str, metadata: &Metadata, extensions: &mut Extensions) {

@@ -1,9 +1,9 @@
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
 
-/// A request without its body: what keys, costs and priorities are read from.
+/// A request without its body. Keys, costs and priorities are read from it.
 ///
-/// It is a handful of references, so it can be copied, and what is read from it lives as long as the request.
+/// It consists of references into the request, so copying it is cheap, and values read from it live as long as the request.
 ///
 /// ```
 /// use http::Request;
@@ -25,7 +25,7 @@ pub struct Head<'r> {
 }
 
 impl<'r> Head<'r> {
-    /// The head of this request, whatever its body.
+    /// Returns the head of a request with any type of body.
     #[must_use]
     pub fn of<B>(request: &'r Request<B>) -> Self {
         Self {
@@ -37,37 +37,48 @@ impl<'r> Head<'r> {
         }
     }
 
-    /// The method.
+    /// Returns the method.
     #[must_use]
     pub fn method(&self) -> &'r Method {
         self.method
     }
 
-    /// What is asked for.
+    /// Returns the URI. A server that speaks HTTP/1.1 mostly sees only the path and the query in it.
     #[must_use]
     pub fn uri(&self) -> &'r Uri {
         self.uri
     }
 
-    /// The version of HTTP.
+    /// Returns the version of HTTP.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// All header fields.
+    /// Returns all header fields.
+    /// [`header`](Self::header) reads one of them as text.
     #[must_use]
     pub fn headers(&self) -> &'r HeaderMap {
         self.headers
     }
 
-    /// What other layers know of the request: the peer's address, the matched route, who is logged in.
+    /// Returns the extensions: values that outer layers attached to the request, such as the address of the peer, the matched
+    /// route, or the authenticated user.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use plimsoll_tower::Head;
+    ///
+    /// let request = Request::get("/").extension(42_u32).body(())?;
+    /// assert_eq!(Head::of(&request).extensions().get(), Some(&42_u32));
+    /// # Ok::<(), http::Error>(())
+    /// ```
     #[must_use]
     pub fn extensions(&self) -> &'r Extensions {
         self.extensions
     }
 
-    /// The text of a header field, the first one if it is repeated. None if it is missing or not UTF-8.
+    /// Returns the value of a header field as text; the first one if the field is repeated. `None` if it is missing or not UTF-8.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'r str> {
         std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
@@ -80,6 +91,7 @@ impl<'r, B> From<&'r Request<B>> for Head<'r> {
     }
 }
 
+/// Extractors of axum and middleware that has already split a request have its [`Parts`].
 impl<'r> From<&'r Parts> for Head<'r> {
     fn from(parts: &'r Parts) -> Self {
         Self {

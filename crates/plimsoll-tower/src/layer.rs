@@ -7,12 +7,12 @@ use crate::Limit;
 use crate::admit::{Each, One, Whole, WithLeases};
 use crate::classify::ByResult;
 
-/// Puts a limit before a service, whatever its requests are. Refusals are errors.
+/// Puts a limit before a service with any type of request. A refusal is an error.
 ///
-/// For servers that speak HTTP, [`HttpLimitLayer`](crate::HttpLimitLayer) answers instead.
+/// For services that speak HTTP, [`HttpLimitLayer`](crate::HttpLimitLayer) answers a refusal with a response instead.
 ///
-/// Nothing is acquired before the service is called, a clone is the same limit, and the permit is held until the service has
-/// returned its response or its error. If the limiter has a queue, calls wait in it, unless the layer
+/// Nothing is acquired before the service is called, and all services made by this layer share the limit. The permit is held
+/// until the service has returned its response or its error. If the limiter has a queue, calls wait in it, unless the layer
 /// [sheds](Self::shed).
 ///
 /// ```
@@ -39,7 +39,7 @@ pub struct LimitLayer<A, C = ByResult> {
 }
 
 impl<L: Limiter + 'static> LimitLayer<Whole<L>> {
-    /// One limit for all requests.
+    /// Limits all requests by one limiter.
     pub fn new(limiter: L) -> Self {
         Self::with(Whole {
             limiter,
@@ -50,8 +50,8 @@ impl<L: Limiter + 'static> LimitLayer<Whole<L>> {
 }
 
 impl<L, F> LimitLayer<Each<L, F>> {
-    /// A limit for each key, which `key` finds: [`Keyed`](plimsoll::Keyed), or anything else that has limits
-    /// [by key](plimsoll::PerKey).
+    /// Limits requests by key. `key` returns the key of a request; `limiters` is a [`Keyed`](plimsoll::Keyed), or another
+    /// implementation of [`PerKey`](plimsoll::PerKey).
     pub fn by_key(limiters: L, key: F) -> Self {
         Self::with(Each {
             limiters,
@@ -73,7 +73,7 @@ impl<A> LimitLayer<A> {
 }
 
 impl<L, D, C> LimitLayer<Whole<L, D>, C> {
-    /// How much each request asks for, in which class, and how long it may wait; one permit unless set.
+    /// Sets the demand of a request: its cost, its priority and its maximum wait. Default: one permit.
     pub fn demand<E>(self, demand: E) -> LimitLayer<Whole<L, E>, C> {
         LimitLayer {
             admit: Whole {
@@ -85,7 +85,7 @@ impl<L, D, C> LimitLayer<Whole<L, D>, C> {
         }
     }
 
-    /// Refuses what cannot be granted at once, even if the limiter has a queue.
+    /// Refuses requests that cannot be granted at once, even if the limiter has a queue.
     pub fn shed(mut self) -> Self {
         self.admit.sheds = true;
         self
@@ -93,7 +93,7 @@ impl<L, D, C> LimitLayer<Whole<L, D>, C> {
 }
 
 impl<L, F, D, C> LimitLayer<Each<L, F, D>, C> {
-    /// How much each request asks for, in which class, and how long it may wait; one permit unless set.
+    /// Sets the demand of a request: its cost, its priority and its maximum wait. Default: one permit.
     pub fn demand<E>(self, demand: E) -> LimitLayer<Each<L, F, E>, C> {
         LimitLayer {
             admit: Each {
@@ -106,7 +106,7 @@ impl<L, F, D, C> LimitLayer<Each<L, F, D>, C> {
         }
     }
 
-    /// Refuses what cannot be granted at once, even if the limiter has a queue.
+    /// Refuses requests that cannot be granted at once, even if the limiter has a queue.
     pub fn shed(mut self) -> Self {
         self.admit.sheds = true;
         self
@@ -114,8 +114,8 @@ impl<L, F, D, C> LimitLayer<Each<L, F, D>, C> {
 }
 
 impl<A, C> LimitLayer<A, C> {
-    /// Hands the [leases](crate::Leases) behind its permit to each request, for a service that has to know when they are lost. They
-    /// are empty where the limiter has none. Say [`demand`](Self::demand) and [`shed`](Self::shed) before this.
+    /// Passes the [leases](crate::Leases) of its permit to each request, for services that must know when a lease is lost. The
+    /// leases are empty if the limiter has none. Call [`demand`](Self::demand) and [`shed`](Self::shed) before this method.
     ///
     /// ```
     /// use http::Request;
@@ -138,8 +138,8 @@ impl<A, C> LimitLayer<A, C> {
         }
     }
 
-    /// What a result says about the load, for limits that learn: a closure
-    /// `Fn(Result<&Response, &Error>) -> Outcome`. Unless set, a response is a success and an error says nothing.
+    /// Sets how a result is classified for adaptive limits: a closure `Fn(Result<&Response, &Error>) -> Outcome`. Default: a
+    /// response is a success, an error is ignored.
     pub fn classify<N: Clone>(self, classify: N) -> LimitLayer<A, N> {
         LimitLayer {
             admit: self.admit,

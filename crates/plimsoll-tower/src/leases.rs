@@ -1,18 +1,18 @@
-//! The leases behind a request, for whoever works on it.
+//! The leases of a request, for its handler.
 
 use http::Extensions;
 use plimsoll::{LeaseState, Lost, Permit};
 
 /// The leases behind the permits of a request: whether they still hold, and their fencing numbers.
 ///
-/// A permit of a limit in memory lasts until it is returned. A permit of a limit that a fleet shares is a *lease* in a
-/// store: if the lease cannot be renewed, because the store or the network is down for too long, it expires, and another
-/// process may be granted the same permit while this one is still at work. A handler that must not work twice on the same
-/// thing needs to know.
+/// A permit of a limit in memory lasts until it is returned. A permit of a limit that a fleet shares is a *lease* in a store:
+/// if the lease cannot be renewed, because the store or the network is down for too long, it expires, and another process may
+/// be granted the same permit while this one is still at work. A handler that must not process the same item twice needs to
+/// know.
 ///
-/// [`HttpLimitLayer`](crate::HttpLimitLayer) puts the leases of all its limits, and of the layers around it, into the
-/// extensions of the request. Where none of the limits has leases, nothing is inserted and [`of`](Self::of) returns an empty
-/// value, which is never lost: handlers need not know where the limits are kept.
+/// [`HttpLimitLayer`](crate::HttpLimitLayer) inserts the leases of its limits, together with those of outer layers, into the
+/// extensions of the request. If no limit has leases, nothing is inserted and [`of`](Self::of) returns an empty value, which is
+/// never lost: a handler need not know whether its limits are in a store.
 ///
 /// ```
 /// use http::Request;
@@ -22,41 +22,42 @@ use plimsoll::{LeaseState, Lost, Permit};
 /// # async fn select<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) {}
 /// async fn handler<B>(request: Request<B>) {
 ///     let leases = Leases::of(request.extensions());
-///     // Whatever is written carries the fencing number; work stops when somebody else may have begun it.
+///     // Every write carries the fencing number; the work stops when another process may have started it.
 ///     select(work(leases.fence()), leases.lost()).await;
 /// }
 /// ```
 ///
 /// With the feature `axum` it is an extractor: `async fn handler(leases: Leases)`. A [`LimitLayer`](crate::LimitLayer) does
-/// not know where a request of any type has room for it, and [has to be set](crate::LimitLayer::leases).
+/// not know where a request of any type can hold it, and needs a [closure](crate::LimitLayer::leases).
 #[derive(Clone, Default, Debug)]
 pub struct Leases(Vec<LeaseState>);
 
 impl Leases {
-    /// The leases of a request with these extensions; empty if its permits cannot be lost.
+    /// Returns the leases in the extensions of a request; empty if its permits cannot be lost.
     #[must_use]
     pub fn of(extensions: &Extensions) -> Self {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// Whether one of them has expired, so that another process may hold the same permit by now.
+    /// Whether at least one lease has expired, so that another process may hold the same permit.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.iter().any(LeaseState::is_lost)
     }
 
-    /// Resolves when one of them is lost. Never resolves if none is before the permits are returned, or if there are none.
+    /// Returns a future that resolves when one of the leases is lost. It never resolves if the permits are returned before that,
+    /// or if there are no leases.
     pub fn lost(&self) -> Lost {
         Lost::of(self.0.iter().cloned())
     }
 
-    /// The largest [fencing number](LeaseState::fence) of them; that of the only one if there is one.
+    /// Returns the largest [fencing number](LeaseState::fence) of the leases.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.0.iter().map(LeaseState::fence).max()
     }
 
-    /// Each of them, those of the outermost limit first.
+    /// Returns the leases, those of the outermost limit first.
     pub fn iter(&self) -> impl Iterator<Item = &LeaseState> {
         self.0.iter()
     }

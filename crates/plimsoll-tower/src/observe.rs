@@ -13,7 +13,7 @@ use crate::refusals::RefusalLog;
 use crate::{Head, HttpLimitLayer, Limits};
 
 impl<L: Limits> HttpLimitLayer<L> {
-    /// Counts refusals by the name of the limiter and the reason, as `plimsoll_refused_total`. Never by a key.
+    /// Counts refusals as `plimsoll_refused_total`, by the name of the limiter and the reason. Keys are never labels.
     ///
     /// ```
     /// use plimsoll_observe::Metrics;
@@ -25,18 +25,23 @@ impl<L: Limits> HttpLimitLayer<L> {
     /// let layer = per_address(5, 10).observed(&metrics);
     /// # let _ = layer;
     /// ```
+    ///
+    /// Admitted requests are not counted here: [`metered`](Self::metered) does.
     pub fn observed(self, metrics: &Metrics) -> Self {
         self.refusal_log(RefusalLog {
             metrics: Some(metrics.clone()),
         })
     }
 
-    /// Counts requests by method and priority: those that are worked on, until their bodies have ended, those that wait, how
-    /// long both take, and those that are refused; and shows the limits of `limiter`. The names are those of
-    /// [`Metric`](plimsoll_observe::Metric).
+    /// Records requests by method and priority, and exports the limits of `limiter`:
     ///
-    /// A request counts from when all limits of the layer have let it in. `limiter` is the one whose limits are
-    /// shown, mostly that of [`LoadShed`](crate::LoadShed):
+    /// - the number of requests in flight, until their bodies have ended, and the number of waiting requests;
+    /// - histograms of both durations;
+    /// - the number of refused requests.
+    ///
+    /// The names of the metrics are those of [`Metric`](plimsoll_observe::Metric). A request counts as in flight from the moment
+    /// when all limits of the layer have granted it. `limiter` is the limiter whose limits are exported, usually that of
+    /// [`LoadShed`](crate::LoadShed):
     ///
     /// ```
     /// use plimsoll_observe::Metrics;
@@ -53,7 +58,8 @@ impl<L: Limits> HttpLimitLayer<L> {
     ///
     /// # Errors
     ///
-    /// If another limiter is exported already, and nothing tells them apart.
+    /// If another limiter is already exported and their metrics could not be distinguished: the metrics have no label for the
+    /// limiter, or both limiters have the same name.
     pub fn metered(
         self,
         metrics: &Metrics,
@@ -64,14 +70,17 @@ impl<L: Limits> HttpLimitLayer<L> {
     }
 }
 
-/// Limits whose requests are counted. See [`HttpLimitLayer::metered`].
+/// Limits whose requests are recorded in [metrics](plimsoll_observe::Metrics). Made by [`HttpLimitLayer::metered`]. It decides
+/// as `L` does.
+///
+/// The metrics of a request are updated when it is admitted, when it is refused, when it waits, and when its body has ended.
 #[derive(Clone, Debug)]
 pub struct MeteredLimits<L> {
     limits: L,
     observer: Observer,
 }
 
-/// What is held, and counted for as long.
+/// The permits of a request, with its metrics.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Watched<H> {

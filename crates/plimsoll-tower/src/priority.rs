@@ -1,4 +1,4 @@
-//! Who goes first, as the request says.
+//! The priority of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use plimsoll::Priority;
 
 use crate::Head;
 
-/// Says how much a request matters.
+/// Determines the priority of a request.
 ///
-/// A [`Priority`] is one: everything that comes this way has it. So is a closure, for everything else, for
-/// instance for what a layer further out has found out:
+/// Implemented by [`Priority`], which gives all requests the same priority, by [`PriorityHeader`] and [`EndpointPriority`], and
+/// by closures, for instance to read a value that an outer layer has inserted:
 ///
 /// ```
 /// use plimsoll::Priority;
@@ -25,10 +25,10 @@ use crate::Head;
 /// # Ok::<(), http::Error>(())
 /// ```
 pub trait PriorityFrom: Send + Sync + 'static {
-    /// The priority of this request.
+    /// Returns the priority of a request.
     fn priority(&self, head: &Head<'_>) -> Priority;
 
-    /// What says the priority at an endpoint, if it depends on what the endpoint `declares`.
+    /// Returns the source of the priority at an endpoint, if it depends on what the endpoint declares.
     #[doc(hidden)]
     fn at_endpoint(
         &self,
@@ -54,12 +54,12 @@ where
     }
 }
 
-/// The priority that the endpoint declares.
+/// Takes the priority from the declaration of the endpoint.
 ///
-/// A handler declares it by the attribute [`priority`](macro@crate::priority), a route of axum by
-/// the method [`prioritized`](crate::declare::LimitHandlers::prioritized), any service by an
-/// [`EndpointPriorityLayer`](crate::EndpointPriorityLayer).
-/// Requests for endpoints that declare none are normal, or as something [else](Self::or) says.
+/// A handler declares its priority with the attribute [`priority`](macro@crate::priority), a route of axum with the method
+/// [`prioritized`](crate::declare::LimitHandlers::prioritized), any service with an
+/// [`EndpointPriorityLayer`](crate::EndpointPriorityLayer). Requests to an endpoint without a declaration have
+/// [`Priority::Normal`], or the priority from [another source](Self::or).
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {
@@ -81,24 +81,24 @@ where
 /// # }
 /// ```
 ///
-/// # What a layer sees
+/// # Which declarations a layer sees
 ///
-/// What is declared is found out when the layer is put around an endpoint, not by requests. `Router::layer` of axum puts a
-/// layer around each endpoint. A layer around a whole router, or around an endpoint behind something that shares it
-/// instead of cloning it, as a buffer does, sees nothing declared.
+/// A layer reads the declaration when it is applied to an endpoint, not for each request. `Router::layer` of axum applies a
+/// layer to each endpoint. A layer around a whole router sees no declaration, nor does a layer around a service that shares
+/// the endpoint instead of cloning it, such as a buffer.
 #[derive(Clone, Default)]
 pub struct EndpointPriority {
     otherwise: Option<Arc<dyn PriorityFrom>>,
 }
 
 impl EndpointPriority {
-    /// Normal for endpoints that declare nothing.
+    /// Uses [`Priority::Normal`] for endpoints without a declaration.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As this says for endpoints that declare nothing.
+    /// Uses the priority from `from` for endpoints without a declaration.
     #[must_use]
     pub fn or(mut self, from: impl PriorityFrom) -> Self {
         self.otherwise = Some(Arc::new(from));
@@ -129,14 +129,13 @@ impl fmt::Debug for EndpointPriority {
     }
 }
 
-/// The priority from a header field, `x-priority` unless another is named.
+/// Reads the priority from a header field. The default field is `x-priority`.
 ///
-/// Whoever writes the header chooses the priority. Where requests come from strangers, something in front has
-/// to remove it.
+/// The sender of the header chooses its priority. Where requests come from untrusted clients, a proxy must remove the header.
 ///
-/// Its values are `critical`, `normal` and `non-critical`, also written `noncritical`. Case does not matter, nor do blanks
-/// around it. Everything else is normal: numbers and lists too, which some readers of this header take for a place in an
-/// array. If the field is repeated and the lines do not agree, the priority is normal.
+/// The values are `critical`, `normal` and `non-critical`, also written `noncritical`; case and surrounding whitespace are
+/// ignored. Any other value means normal, including numbers and lists, which some readers of this header interpret as an index.
+/// If the field is repeated with different values, the priority is normal.
 ///
 /// ```
 /// use plimsoll::Priority;
@@ -151,17 +150,17 @@ impl fmt::Debug for EndpointPriority {
 pub struct PriorityHeader(HeaderName);
 
 impl PriorityHeader {
-    /// Reads the field of this name.
+    /// Reads the field with this name.
     #[must_use]
     pub fn new(name: HeaderName) -> Self {
         Self(name)
     }
 
-    /// Reads the field of this name.
+    /// Reads the field with this name.
     ///
     /// # Errors
     ///
-    /// If no header field can be called that.
+    /// If `name` is not a valid name of a header field.
     pub fn named(name: &str) -> Result<Self, InvalidHeaderName> {
         name.parse().map(Self)
     }

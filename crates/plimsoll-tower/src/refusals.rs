@@ -5,7 +5,7 @@ use plimsoll::Denied;
 #[cfg(feature = "metrics")]
 use crate::answer::LimitStatus;
 
-/// Where the refusals of a layer are recorded: metrics and events, as features and settings have it.
+/// Records the refusals of a layer in metrics and events, depending on features and settings.
 #[derive(Clone, Default)]
 pub(crate) struct RefusalLog {
     #[cfg(feature = "metrics")]

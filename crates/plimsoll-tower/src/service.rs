@@ -12,9 +12,33 @@ use crate::{LimitError, LimitFuture};
 
 /// A service behind a limit. Made by [`LimitLayer`](crate::LimitLayer).
 ///
-/// It is ready when the service behind it is: readiness takes nothing of the limit, and is not passed on to
-/// clones. Who has to wait for the limit waits in the future of the call, and calls a clone of the service when its
-/// turn has come; meanwhile nothing of the service behind is held.
+/// The service is ready when the inner service is ready: readiness acquires nothing from the limit, and is not passed on to
+/// clones. Each call first asks the limit:
+///
+/// - A call that is granted at once calls the inner service at once.
+/// - A call that must wait does so in its future. It calls a clone of the inner service when it is granted; while it waits it
+///   holds no readiness of the inner service.
+/// - A call that is refused resolves to [`LimitError::Denied`], and the inner service is not called.
+///
+/// The permit is returned when the inner future resolves or is dropped. All clones share the limit.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate};
+/// use plimsoll_tower::LimitLayer;
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let gate = Gate::new(Concurrency::new(1));
+/// let service = LimitLayer::new(gate.clone())
+///     .layer(service_fn(async |number: u32| Ok::<_, std::io::Error>(number + 1)));
+/// let other = service.clone();
+/// assert_eq!(service.oneshot(1).await?, 2);
+///
+/// // A clone is the same limit.
+/// let _held = gate.try_acquire(1).unwrap();
+/// assert!(other.oneshot(1).await.is_err());
+/// # Ok::<_, plimsoll_tower::LimitError<std::io::Error>>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Limit<S, A, C = ByResult> {
     inner: S,
@@ -31,12 +55,22 @@ impl<S, A, C> Limit<S, A, C> {
         }
     }
 
-    /// The service behind the limit.
+    /// Returns a reference to the inner service. Calls through it bypass the limit.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_tower::LimitLayer;
+    /// use tower::Layer;
+    ///
+    /// let service = LimitLayer::new(Gate::new(TokenBucket::per_second(1))).layer("any service");
+    /// assert_eq!(*service.inner(), "any service");
+    /// assert_eq!(service.into_inner(), "any service");
+    /// ```
     pub const fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// The service behind the limit, without the limit.
+    /// Returns the inner service without the limit. Clones of this service keep their limit.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -115,7 +149,7 @@ impl<S: Clone, A, C> Limit<S, A, C> {
     }
 }
 
-/// A clone has the same limit.
+/// A clone shares the limit.
 impl<S: Clone, A, C: Clone> Clone for Limit<S, A, C> {
     fn clone(&self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Load shedding: everything that belongs to it, in one call.
+//! Load shedding: an adaptive concurrency limit with a bounded queue by priority, as one layer.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use plimsoll::{Clock, Gate, InvalidLimit};
 
 use crate::{EndpointPriority, HttpLimitLayer, PriorityHeader, RequestLimit, SendFields};
 
-/// The limiter of a layer that sheds load: its algorithm is chosen while the program runs.
+/// The limiter of a [`SheddingLayer`]. Its algorithm is chosen at run time.
 pub type SheddingGate = Gate<Adaptive<Box<dyn Limit>>>;
 
-/// A layer that sheds load.
+/// The layer that [`LoadShed`] builds.
 pub type SheddingLayer = HttpLimitLayer<RequestLimit<SheddingGate>>;
 
-/// Sheds load, with the usual settings: see [`LoadShed`].
+/// Returns a layer that sheds load, with the default settings of [`LoadShed`].
 ///
 /// ```
 /// let layer = plimsoll_tower::load_shedding();
@@ -27,28 +27,30 @@ pub fn load_shedding() -> SheddingLayer {
     }
 }
 
-/// Lets in as much at once as the server can bear, lets a few wait, and turns the rest away.
+/// Builds a layer that admits as many concurrent requests as the server can handle, queues a few, and refuses the rest.
 ///
-/// How much that is, an adaptive limit finds out from how long requests take and how many come through. Who cannot be let
-/// in waits, by class: critical requests first, as the endpoint declares ([`EndpointPriority`]) or else the header `x-priority`
-/// says ([`PriorityHeader`]), then normal ones. If the
-/// queue is full, the lowest class goes, whoever came last. Nobody waits longer than half a second unless set: callers that
-/// give up after a second or more then have as much left for the work itself, and a server that has become slow does not
-/// work for callers that are gone. Both are answered with 503, without `Retry-After` unless it is
-/// [set](Self::retry_full_after): nobody knows when there is room.
+/// An adaptive limit finds the number of concurrent requests from their latency and throughput. Requests above the limit wait
+/// by priority: critical requests first, then normal ones, then non-critical ones. The priority is the one that the endpoint
+/// declares ([`EndpointPriority`]), or else that of the header `x-priority` ([`PriorityHeader`]). If the queue is full, the
+/// newest waiter of the lowest class is refused.
+///
+/// Requests wait for half a second at most unless set: work for callers that have timed out is wasted, and a caller with a
+/// time-out of a second or more still has half of it left for the work itself. Requests that are refused, at once or after
+/// waiting, are answered with 503, without `Retry-After` unless it is [set](Self::retry_full_after), because the time until
+/// there is room is unknown.
 ///
 /// ```
 /// use std::time::Duration;
 /// use plimsoll_tower::LoadShed;
 ///
 /// let (layer, gate) = LoadShed::new().max(200).queue_timeout(Duration::from_secs(1)).build()?;
-/// // `layer` goes before the service; `gate` shows what goes on.
+/// // Put `layer` before the service; `gate` has snapshots and events.
 /// assert_eq!(gate.snapshot().limit(), 5);
 /// # let _ = layer;
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 ///
-/// | option | unless set | must be |
+/// | option | default | constraint |
 /// |---|---|---|
 /// | [`min`](Self::min) | 5 | at least 1 |
 /// | [`initial`](Self::initial) | 5 | from the minimum to the maximum |
@@ -56,7 +58,7 @@ pub fn load_shedding() -> SheddingLayer {
 /// | [`min_queue`](Self::min_queue) | 20 | at least 1 |
 /// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum queue |
 /// | [`queue_timeout`](Self::queue_timeout) | 500 ms | |
-/// | [`queue_size`](Self::queue_size) | the root of the limit, rounded up | |
+/// | [`queue_size`](Self::queue_size) | the square root of the limit, rounded up | |
 /// | [`algorithm`](Self::algorithm) | [`Verdict`] | |
 /// | [`retry_full_after`](Self::retry_full_after) | none | |
 /// | [`clock`](Self::clock) | [`Clock::precise`] | |
@@ -70,14 +72,14 @@ pub struct LoadShed {
     clock: Clock,
 }
 
-/// How much may wait, by what goes on.
+/// The bound of the queue, as a function of the state of the limiter.
 type QueueSize = Box<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
 
-/// How long anybody waits at most.
+/// The default maximum wait.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl LoadShed {
-    /// The usual settings.
+    /// Returns the default settings.
     pub fn new() -> Self {
         Self {
             settings: Settings {
@@ -92,54 +94,52 @@ impl LoadShed {
         }
     }
 
-    /// The limit never falls below this.
+    /// Sets the minimum of the limit.
     pub const fn min(mut self, min: u64) -> Self {
         self.settings.min = min;
         self
     }
 
-    /// The limit to begin with.
+    /// Sets the initial limit. Not used if an [algorithm](Self::algorithm) is set.
     pub const fn initial(mut self, initial: u64) -> Self {
         self.settings.initial = initial;
         self
     }
 
-    /// The limit never rises above this.
+    /// Sets the maximum of the limit.
     pub const fn max(mut self, max: u64) -> Self {
         self.settings.max = max;
         self
     }
 
-    /// The bound of the queue never falls below this.
+    /// Sets the minimum bound of the queue.
     pub const fn min_queue(mut self, bound: u64) -> Self {
         self.settings.min_queue = bound;
         self
     }
 
-    /// The bound of the queue to begin with.
+    /// Sets the initial bound of the queue.
     pub const fn initial_queue(mut self, bound: u64) -> Self {
         self.settings.initial_queue = bound;
         self
     }
 
-    /// How long anybody waits at most. Well below what callers wait for an answer: who waits longer than its caller is
-    /// worked for in vain.
-    ///
-    /// `None` lets requests wait for as long as it takes.
+    /// Sets the maximum wait of a request; `None` for no maximum. It should be well below the time-out of the callers: work for
+    /// callers that have timed out is wasted.
     pub fn queue_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.settings.queue_timeout = longest.into();
         self
     }
 
-    /// The `Retry-After` of refused requests. Callers that obey it come back together, so that what a
-    /// short overload turned away comes again as one.
+    /// Sets the `Retry-After` of refused requests. Clients that obey it return at the same time, so that the load of a short
+    /// overload arrives again as one burst.
     pub const fn retry_full_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// How much may wait, by what goes on; never less than the [minimum](Self::min_queue). See
-    /// [`GateBuilder::queue_size`](plimsoll::GateBuilder::queue_size).
+    /// Sets the bound of the queue as a function of the state of the limiter. The bound is never less than the
+    /// [minimum](Self::min_queue). See [`GateBuilder::queue_size`](plimsoll::GateBuilder::queue_size).
     pub fn queue_size(
         mut self,
         size: impl Fn(&QueueContext) -> u64 + Send + Sync + 'static,
@@ -148,9 +148,9 @@ impl LoadShed {
         self
     }
 
-    /// Finds the limit by this algorithm, built by its own builder or from the description that files have, in place of
-    /// [`Verdict`], which needs no tuning. Whatever it finds stays from the [minimum](Self::min) to the
-    /// [maximum](Self::max); the limit to begin with is that of the algorithm.
+    /// Sets the algorithm that finds the limit, from its own builder or from a description in a file. Default: [`Verdict`], which
+    /// needs no tuning. The limit stays within [minimum](Self::min) and [maximum](Self::max); the initial limit is that of the
+    /// algorithm.
     ///
     /// ```
     /// use plimsoll::adaptive::{Gradient2, Windowed};
@@ -160,7 +160,7 @@ impl LoadShed {
     /// let (layer, gate) = LoadShed::new().algorithm(Windowed::new(gradient)).build()?;
     /// assert_eq!(gate.snapshot().limit(), 20);
     ///
-    /// // As a user of the program writes it, with `plimsoll-spec`.
+    /// // The description that a file has, read by `plimsoll-spec`.
     /// let vegas = plimsoll_spec::limit("vegas", "{ initial: 40, max: 200 }")?;
     /// let (layer, gate) = LoadShed::new().algorithm(vegas).build()?;
     /// assert_eq!(gate.snapshot().limit(), 40);
@@ -172,26 +172,26 @@ impl LoadShed {
         self
     }
 
-    /// The name of the limiter in refusals and metrics; `load-shedding` unless set.
+    /// Sets the name of the limiter in refusals and metrics. Default: `load-shedding`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Takes time from this clock.
+    /// Sets the clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The layer, and its limiter, whose [snapshots](Gate::snapshot) and [events](Gate::subscribe) show what goes on.
+    /// Builds the layer and its limiter, whose [snapshots](Gate::snapshot) and [events](Gate::subscribe) report its state.
     ///
-    /// What the layer has by itself can be set anew: another [priority](HttpLimitLayer::priority), another
-    /// [answer](HttpLimitLayer::respond).
+    /// Settings of the layer itself can be changed afterwards: the [priority](HttpLimitLayer::priority), the
+    /// [response](HttpLimitLayer::respond).
     ///
     /// # Errors
     ///
-    /// If options do not go together: names the first, its value, and what is expected of it.
+    /// If options contradict each other: the error names the first one, its value, and the expected range.
     pub fn build(self) -> Result<(SheddingLayer, SheddingGate), InvalidLimit> {
         self.settings.check()?;
         let algorithm = match self.algorithm {

@@ -110,8 +110,8 @@ fn draft<'a>(
     if context.is_full() {
         return;
     }
-    let kept = context.check(super::stores::kept(limiter, &path, context));
-    goes_together(limiter, &path, kept.is_some(), context);
+    let stored = context.check(super::stores::store_fields(limiter, &path, context));
+    goes_together(limiter, &path, stored.is_some(), context);
     super::warnings::odd(limiter, &path, context);
     if let Kind::All { of } = &limiter.kind {
         for (index, member) in of.iter().enumerate() {
@@ -131,7 +131,7 @@ fn draft<'a>(
 }
 
 /// Checks fields that are valid by themselves and invalid together.
-fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Context<'_>) {
+fn goes_together(limiter: &Limiter, path: &[Step<'_>], stored: bool, context: &Context<'_>) {
     let places = context.places;
     let (common, word) = (&limiter.common, limiter.kind.word());
     let field = |name| below(path, Step::Key(name));
@@ -195,7 +195,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], kept: bool, context: &Con
         context.note(invalid.problem(path, places));
     }
     let fits = limiter.kind.check();
-    let fits = fits.and_then(|()| if kept { in_store(limiter) } else { Ok(()) });
+    let fits = fits.and_then(|()| if stored { in_store(limiter) } else { Ok(()) });
     if let Err(invalid) = fits {
         context.note(invalid.problem(path, places));
     }

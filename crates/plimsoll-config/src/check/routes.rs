@@ -206,7 +206,11 @@ fn hosts(route: &RouteEntry, path: &[Step<'_>], context: &Context<'_>) -> Vec<Ho
         .collect()
 }
 
-fn headers(route: &RouteEntry, path: &[Step<'_>], context: &Context<'_>) -> Vec<(String, HeaderMatch)> {
+fn headers(
+    route: &RouteEntry,
+    path: &[Step<'_>],
+    context: &Context<'_>,
+) -> Vec<(String, HeaderMatch)> {
     let header = |(name, text): (&str, &String)| {
         uses::header(name, &below(path, Step::Key(name)), context);
         (name.to_ascii_lowercase(), HeaderMatch::parse(text))

@@ -105,7 +105,11 @@ fn address(_url: &Url, _path: &[Step<'_>], _places: &Places<'_>) -> Read<()> {
 }
 
 /// Checks the fields of a limiter that need a store, or need none.
-pub(super) fn kept(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) -> Read<()> {
+pub(super) fn store_fields(
+    limiter: &Limiter,
+    path: &[Step<'_>],
+    context: &Context<'_>,
+) -> Read<()> {
     let (file, places) = (context.file, context.places);
     let (common, word) = (&limiter.common, limiter.kind.word());
     let field = |name| below(path, Step::Key(name));

@@ -8,11 +8,18 @@ use plimsoll_spec::Url;
 
 use crate::uses::{Spelled, spelled_as_text};
 
-/// An address with a port.
+/// An address with a port. In a file `127.0.0.1:8080` or `"[::1]:8080"`; `Display` writes it as a file has it.
+///
+/// ```
+/// use plimsoll_config::gateway::Address;
+///
+/// assert_eq!(Address("127.0.0.1:8080".parse()?).to_string(), "127.0.0.1:8080");
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Address(pub SocketAddr);
 
-/// A server: `http://10.0.0.1:9000`, `https://api.example.com`.
+/// A server: `http://10.0.0.1:9000`, `https://api.example.com`. See [`parse`](Self::parse).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Origin {
@@ -26,7 +33,7 @@ pub struct Origin {
     pub authority: String,
 }
 
-/// A number of bytes such as 10MiB.
+/// A number of bytes, in a file with a unit such as `512KiB`, `10MiB` or `1GiB`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 
@@ -47,7 +54,7 @@ impl fmt::Display for Address {
 }
 
 impl Origin {
-    /// Parses a URL of a scheme, a host and an optional port.
+    /// Parses a URL of a scheme, a host and an optional port. A path, a query or credentials are errors.
     ///
     /// ```
     /// use plimsoll_config::gateway::Origin;
@@ -102,7 +109,7 @@ impl Origin {
         })
     }
 
-    /// What is expected of the text that [`parse`](Self::parse) reads.
+    /// The expected text of [`parse`](Self::parse), for error messages.
     pub const WANTED: &str = "a server such as http://10.0.0.1:9000 or https://api.example.com";
 }
 

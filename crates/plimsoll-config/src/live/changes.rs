@@ -47,14 +47,27 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing has changed.
+    /// Whether nothing has changed: neither a limiter nor a setting.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.details.is_empty() && self.settings.is_empty()
     }
 }
 
-/// The change of one limiter.
+/// The change of one limiter. `Display` prints it on one line.
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_config::{ChangeKind, Config, Format, StateOutcome};
+///
+/// let read = |text| Config::from_str("limits.yaml", text, Format::Yaml);
+/// let limits = read("limits: { api: 100/s }")?.build(&Clock::system())?;
+/// let changes = limits.replace(&read("limits: { api: 200/s }")?)?;
+/// let change = &changes.details[0];
+/// assert_eq!((change.kind, change.state), (ChangeKind::Changed, StateOutcome::Preserved));
+/// assert_eq!((change.fields[0].from.as_deref(), change.fields[0].to.as_deref()), (Some("100/s"), Some("200/s")));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Change {
@@ -71,7 +84,7 @@ pub struct Change {
     pub in_use: Option<u64>,
     /// The number of waiters in this process after the change.
     pub waiters: u64,
-    /// Whether its state was kept.
+    /// The effect on its state.
     pub state: StateOutcome,
 }
 
@@ -90,13 +103,23 @@ pub enum ChangeKind {
     Removed,
 }
 
-/// What a change did to the state of a limiter.
+/// The effect of a change on the state of a limiter: its usage, its permits in use and its waiters.
+///
+/// In JSON it is `"preserved"`, `"carried_over"`, or `{ "fresh": REASON }`:
+///
+/// ```
+/// use plimsoll_config::{FreshReason, StateOutcome};
+///
+/// assert_eq!(serde_json::to_string(&StateOutcome::Preserved)?, r#""preserved""#);
+/// assert_eq!(serde_json::to_string(&StateOutcome::Fresh(FreshReason::OtherKey))?, r#"{"fresh":"other_key"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StateOutcome {
-    /// All of the state was kept.
-    Kept,
+    /// The whole state was preserved.
+    Preserved,
     /// The limiter has another kind: usage and permits in use were carried over to it.
     CarriedOver,
     /// The limiter starts with no usage, for this reason.
@@ -122,7 +145,11 @@ pub enum FreshReason {
 }
 
 impl FreshReason {
-    /// The reason, as a part of a sentence.
+    /// Returns the reason as a part of a sentence.
+    ///
+    /// ```
+    /// assert_eq!(plimsoll_config::FreshReason::New.phrase(), "it is new");
+    /// ```
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -181,8 +208,8 @@ impl fmt::Display for Change {
         let kept: Vec<String> = in_use.into_iter().chain(waiters).collect();
         let kept = kept.join(" and ");
         match self.state {
-            StateOutcome::Kept | StateOutcome::CarriedOver if kept.is_empty() => Ok(()),
-            StateOutcome::Kept => write!(f, ", {kept} kept"),
+            StateOutcome::Preserved | StateOutcome::CarriedOver if kept.is_empty() => Ok(()),
+            StateOutcome::Preserved => write!(f, ", {kept} kept"),
             StateOutcome::CarriedOver => write!(f, ", {kept} carried over"),
             StateOutcome::Fresh(FreshReason::New) => Ok(()),
             StateOutcome::Fresh(why) => write!(f, ", begins anew: {}", why.phrase()),

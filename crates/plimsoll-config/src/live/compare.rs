@@ -55,7 +55,7 @@ impl Outcome {
             live: Arc::clone(live),
             kind: Some(ChangeKind::Removed),
             fields: Vec::new(),
-            state: StateOutcome::Kept,
+            state: StateOutcome::Preserved,
         }
     }
 }
@@ -71,7 +71,7 @@ impl StateOutcome {
             .any(|it| it.class == Class::Basic || matches!(it.limiter.kind, Kind::All { .. }))
         {
             // Their measurements or their members stay.
-            return Self::Kept;
+            return Self::Preserved;
         }
         let fresh = if !same_place || stored(to) && from.name() != to.name() {
             FreshReason::OtherPlace
@@ -132,7 +132,7 @@ impl<'a> Compared<'a> {
         if kind.is_none() && self.is_used_otherwise(&to.id) {
             kind = Some(ChangeKind::Changed);
         }
-        if state == StateOutcome::Kept && to.is_keyed() && self.has_other_key(&to.id) {
+        if state == StateOutcome::Preserved && to.is_keyed() && self.has_other_key(&to.id) {
             state = StateOutcome::Fresh(FreshReason::OtherKey);
         }
         let from = before.filter(|_| kind.is_some());

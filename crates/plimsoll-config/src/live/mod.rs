@@ -85,13 +85,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The present set of limiters, to look up several parts of one configuration.
+    /// Returns the current set of limiters, to look up several parts of one configuration. A reload makes a new set.
     #[must_use]
     pub fn current(&self) -> Arc<LimitSet> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The limiter of this name, if it has no keys.
+    /// Returns the limiter with this name. `None` if there is none, or if it has keys.
     #[must_use]
     pub fn limiter(&self, name: &str) -> Option<AnyLimiter> {
         match self.current().get(name)? {
@@ -100,7 +100,20 @@ impl Limits {
         }
     }
 
-    /// The limiter of this name, if it has keys.
+    /// Returns the limiter with this name. `None` if there is none, or if it has no keys.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "limits: { user: { rate: 1/s, key: header:x-user } }";
+    /// let limits = Config::from_str("limits.yaml", text, Format::Yaml)?.build(&Clock::system())?;
+    /// let user = limits.keyed("user").unwrap();
+    /// assert!(user.try_acquire("anna", 1).is_ok());
+    /// assert!(user.try_acquire("anna", 1).is_err());
+    /// assert!(limits.limiter("user").is_none());
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn keyed(&self, name: &str) -> Option<KeyedLimiter> {
         match self.current().get(name)? {
@@ -109,25 +122,25 @@ impl Limits {
         }
     }
 
-    /// The provider of this name.
+    /// Returns the provider with this name.
     #[must_use]
     pub fn provider(&self, name: &str) -> Option<Provider> {
         self.current().provider(name).cloned()
     }
 
-    /// The list of middleware of this name, in its order.
+    /// Returns the list of middleware with this name, in its order.
     #[must_use]
     pub fn middleware(&self, name: &str) -> Option<Vec<Part>> {
         self.current().middleware(name)
     }
 
-    /// The first route that matches a path.
+    /// Returns the first route that matches a path.
     #[must_use]
     pub fn route(&self, path: &str) -> Option<Arc<Route>> {
         self.current().route(path).cloned()
     }
 
-    /// The sampler of memory and processor time.
+    /// Returns the sampler of memory and processor time.
     #[must_use]
     pub const fn sampler(&self) -> &Sampler {
         &self.sampler
@@ -258,7 +271,7 @@ impl Limits {
         };
         if same {
             let back = is_new.then_some(ChangeKind::Added);
-            return Ok((Arc::clone(live), back, StateOutcome::Kept));
+            return Ok((Arc::clone(live), back, StateOutcome::Preserved));
         }
         let same_place = live.store.as_ref().map(Store::place) == store.map(Store::place);
         // The gate owns its metadata: other metadata needs another gate.
@@ -269,7 +282,11 @@ impl Limits {
             work.changed.push(prepared);
             let changed = Arc::new(live.described(to, store));
             return Ok(match from.limiter.kind.word() == to.limiter.kind.word() {
-                true => (changed, Some(what(ChangeKind::Changed)), StateOutcome::Kept),
+                true => (
+                    changed,
+                    Some(what(ChangeKind::Changed)),
+                    StateOutcome::Preserved,
+                ),
                 false => (
                     changed,
                     Some(what(ChangeKind::Replaced)),

@@ -11,7 +11,19 @@ use super::stores::Stores;
 use crate::Config;
 use crate::route::Pattern;
 
-/// A handle from a configuration: a limiter, a limiter with keys, or a provider.
+/// A handle from a configuration: a limiter, a limiter with keys, or a provider. Returned by [`LimitSet::get`].
+///
+/// ```
+/// use plimsoll::Clock;
+/// use plimsoll_config::{Config, Format, Part};
+///
+/// let text = "limits: { disk: { concurrency: 4 }, user: { rate: 1/s, key: client } }";
+/// let set = Config::from_str("limits.yaml", text, Format::Yaml)?.build(&Clock::system())?.current();
+/// assert!(matches!(set.get("disk"), Some(Part::Limiter(_))));
+/// assert!(matches!(set.get("user"), Some(Part::Keyed(_))));
+/// assert!(set.get("mail").is_none());
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A limiter without keys.
@@ -32,7 +44,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// The first pattern, as the file has it.
+    /// Returns the first pattern, as the file has it.
     ///
     /// A path is split at its slashes, and segments are compared as they are: case counts, nothing is decoded, and a trailing slash
     /// makes a difference. `*` matches one segment that is not empty, `**` at the end any number of segments: `/a/**` matches
@@ -42,13 +54,13 @@ impl Route {
         self.patterns.first().map_or("", Pattern::as_str)
     }
 
-    /// Its limiters and providers, in the order in which they are asked.
+    /// Returns its limiters and providers, in the order in which they are asked.
     #[must_use]
     pub fn middleware(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The limiter of body bytes.
+    /// Returns the limiter of body bytes, if the route has one.
     #[must_use]
     pub const fn bytes(&self) -> Option<&Rate> {
         self.bytes.as_ref()
@@ -71,7 +83,7 @@ pub struct LimitSet {
 }
 
 impl LimitSet {
-    /// The limiter or the provider of this name.
+    /// Returns the limiter or the provider with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Part> {
         let limiter = self.running.get(name).map(|live| live.part.clone());
@@ -98,7 +110,7 @@ impl LimitSet {
         self.stores.stats()
     }
 
-    /// The provider of this name.
+    /// Returns the provider with this name.
     #[must_use]
     pub fn provider(&self, name: &str) -> Option<&Provider> {
         self.providers.get(name)
@@ -111,8 +123,19 @@ impl LimitSet {
         Some(names.iter().filter_map(|name| self.get(name)).collect())
     }
 
-    /// The first route that matches a path. Routes with methods, hosts or header fields are left out, because a path does not tell
-    /// whether they match.
+    /// Returns the first route that matches a path. Routes with methods, hosts or header fields are left out, because a path does
+    /// not tell whether they match.
+    ///
+    /// ```
+    /// use plimsoll::Clock;
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "limits: { disk: { concurrency: 4 } }\nroutes: [{ match: /files/**, limits: [disk] }]";
+    /// let set = Config::from_str("limits.yaml", text, Format::Yaml)?.build(&Clock::system())?.current();
+    /// assert_eq!(set.route("/files/7").unwrap().pattern(), "/files/**");
+    /// assert!(set.route("/about").is_none());
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
     #[must_use]
     pub fn route(&self, path: &str) -> Option<&Arc<Route>> {
         let mut routes = self.routes.iter();
@@ -120,7 +143,7 @@ impl LimitSet {
         routes.find(|route| route.patterns.iter().any(matches))
     }
 
-    /// The configuration.
+    /// Returns the configuration that the set was built from.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config

@@ -129,6 +129,21 @@ impl Limits {
     /// [Checks](FileWatch::check) a file every `every` on a thread of its own, and calls `report` with the result. Dropping the
     /// returned guard ends the thread.
     ///
+    /// ```no_run
+    /// use plimsoll::Clock;
+    /// use plimsoll_config::Config;
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// let limits = Arc::new(Config::from_file("limits.yaml")?.build(&Clock::system())?);
+    /// let watcher = limits.watch_file("limits.yaml", Duration::from_secs(1), |result| match result {
+    ///     Ok(changes) => eprintln!("{changes}"),
+    ///     Err(error) => eprintln!("the old limits stay: {error}"),
+    /// })?;
+    /// # drop(watcher);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the operating system cannot start a thread.

@@ -62,30 +62,40 @@ pub(crate) fn header_fields(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The status of a refusal: 400 to 599.
+/// The status of a refusal: 400 to 599. A file with another number has a mistake:
+///
+/// ```
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limits: { api: { rate: 10/s, answer: { status: 200 } } }";
+/// let error = Config::from_str("limits.yaml", text, Format::Yaml).unwrap_err();
+/// assert!(error.to_string().contains("expected a status from 400 to 599"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Status(u16);
 
 impl Status {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn code(self) -> u16 {
         self.0
     }
 }
 
-/// Statuses from one to another, both included: `401`, `5xx`, `400-404`.
+/// A range of statuses, both ends included: `401`, `5xx`, `400-404`. `Display` writes it as a file has it.
+///
+/// Costs by status count responses with one of several ranges: see [`CostSpec::Status`](super::CostSpec::Status).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct StatusRange {
-    /// The first.
+    /// The first status.
     pub from: u16,
-    /// The last.
+    /// The last status.
     pub to: u16,
 }
 
 impl StatusRange {
-    /// Whether a status is among them.
+    /// Whether a status is in the range.
     ///
     /// ```
     /// use plimsoll_config::uses::CostSpec;

@@ -15,6 +15,27 @@ use super::text::{Amount, Spelled, spelled_as_text};
 /// The cost of a request.
 ///
 /// A cost that is known only after the request was served is charged then, in full, also beyond the limit.
+///
+/// | in a file | charged before | charged after |
+/// |---|---|---|
+/// | `cost: 2` | 2 | |
+/// | `cost: content_length` | the stated length | |
+/// | `cost: response_bytes` | 0 | the bytes of the response |
+/// | `cost: { estimate: "json:/max_tokens", actual: usage }` | the estimate | the difference to the actual cost |
+/// | `cost: { status: [401, 5xx] }` | 1 | refunded unless the response has one of these statuses |
+///
+/// ```
+/// use plimsoll_config::uses::{CostPart, CostSpec};
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limits: { tokens: { rate: 100k/min, cost: { estimate: json:/max_tokens, actual: usage, default: 500 } } }";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let cost = &config.use_of("tokens").unwrap().cost;
+/// let CostSpec::Estimated { estimate, actual, default, .. } = cost else { panic!("{cost:?}") };
+/// assert_eq!(estimate, &CostPart::Json("/max_tokens".to_owned()));
+/// assert_eq!((actual, *default), (&Some(CostPart::Usage), 500));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CostSpec {
@@ -50,7 +71,15 @@ impl Default for CostSpec {
     }
 }
 
-/// A number in a request, in its response, or reported by the handler.
+/// A number in a request, in its response, or reported by the handler. `Display` writes it as a file has it.
+///
+/// ```
+/// use plimsoll_config::uses::CostPart;
+///
+/// assert_eq!(CostPart::Header("x-cost".to_owned()).to_string(), "header:x-cost");
+/// assert!(CostPart::ResponseBytes.is_late());
+/// assert!(!CostPart::ContentLength.is_late());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CostPart {
@@ -58,7 +87,7 @@ pub enum CostPart {
     ContentLength,
     /// `request_bytes`: the bytes of the body as they arrive.
     RequestBytes,
-    /// `response_bytes`: the bytes of the response body.
+    /// `response_bytes`: the bytes of the response body, counted as they are sent.
     ResponseBytes,
     /// `usage`: the usage that the handler reports.
     Usage,
@@ -66,14 +95,15 @@ pub enum CostPart {
     Header(String),
     /// `response_header:NAME`: a header field of the response.
     ResponseHeader(String),
-    /// `json:/POINTER`: a number in a JSON body, or the length of a list there.
+    /// `json:/POINTER`: a number in a JSON body, or the length of an array there. The server buffers the body before it decides.
     Json(String),
     /// `response_json:/POINTER`: the same of the response body.
     ResponseJson(String),
 }
 
 impl CostPart {
-    /// Whether it is known only when the request has been served, or its body has been read.
+    /// Whether it is known only when the request has been served, or its body has been read. A request with such a cost is admitted
+    /// if anything is available, and charged afterwards.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         matches!(

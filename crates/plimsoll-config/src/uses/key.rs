@@ -9,16 +9,52 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::{Spelled, spelled_as_text};
 
-/// The key of a request: one part, or several in this order.
+/// The key of a request: one part, or several in this order. `Display` joins the parts with `|`.
+///
+/// Two requests share the state of a limit if all parts of their keys are equal. A request that lacks a part has no key: see
+/// [`WithoutKey`](super::WithoutKey).
+///
+/// ```
+/// use plimsoll_config::uses::{KeyPart, KeySpec};
+///
+/// let key = KeySpec(vec![KeyPart::Client, KeyPart::Header("x-user".to_owned())]);
+/// assert_eq!(key.to_string(), "client|header:x-user");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct KeySpec(pub Vec<KeyPart>);
 
 impl KeySpec {
-    /// The separator of parts in the text of a key of several parts, as in [`overrides`](super::Use::overrides).
+    /// The separator of parts in the text of a key of several parts, as in [`overrides`](super::Use::overrides):
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "
+    /// limits:
+    ///   per_user:
+    ///     rate: 10/s
+    ///     key: [client, header:x-user]
+    ///     overrides: { '10.0.0.1|anna': unlimited }
+    /// ";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+    /// let (key, _) = config.use_of("per_user").unwrap().overrides.iter().next().unwrap();
+    /// assert_eq!(key, "10.0.0.1|anna");
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
     pub const SEPARATOR: char = '|';
 }
 
-/// A part of a key, and where it is read from.
+/// A part of a key: the place of a request from which it is read. `Display` writes it as a file has it.
+///
+/// Parts that the client writes (`header`, `cookie`, `query`, `path`, `form`, `json`) can be chosen anew with each request: use
+/// them behind a limit by `client`, or where the program has verified them.
+///
+/// ```
+/// use plimsoll_config::uses::KeyPart;
+///
+/// assert_eq!(KeyPart::Query("user".to_owned()).to_string(), "query:user");
+/// assert!(KeyPart::Json("/user".to_owned()).needs_body());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum KeyPart {
@@ -66,7 +102,7 @@ const WORDS: [(&str, KeyPart); 6] = [
     ("route", KeyPart::Route),
 ];
 
-/// How the parts begin that name something.
+/// The prefixes of parts that have a name.
 const NAMING: [&str; 10] = [
     "header",
     "cookie",
@@ -81,7 +117,7 @@ const NAMING: [&str; 10] = [
 ];
 
 impl KeyPart {
-    /// How it begins, and what it names.
+    /// The prefix or word, and the name.
     fn spelling(&self) -> (&'static str, Option<Cow<'_, str>>) {
         let (word, name) = match self {
             Self::Client => return ("client", None),
@@ -104,7 +140,7 @@ impl KeyPart {
         (word, Some(name.as_str().into()))
     }
 
-    /// Whether it is read from the body of a request.
+    /// Whether it is read from the body of a request. A server then buffers the body before it decides.
     #[must_use]
     pub const fn needs_body(&self) -> bool {
         matches!(self, Self::Form(_) | Self::Json(_))

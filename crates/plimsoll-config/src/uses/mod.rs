@@ -1,7 +1,55 @@
-//! How requests use a limit: its key, the cost of a request, and the response to a refusal.
+//! The use of limits by requests: the key, the cost of a request, and the response to a refusal.
 //!
 //! In a file these fields are beside the kind of a limit. [`Config::use_of`](crate::Config::use_of) returns them by the name of
 //! the limit. This crate only reads them; `plimsoll-engine` applies them.
+//!
+//! | field | type | example |
+//! |---|---|---|
+//! | `key` | [`KeySpec`] | `key: [client, header:x-user]` |
+//! | `cost` | [`CostSpec`] | `cost: { estimate: json:/max_tokens, actual: usage }` |
+//! | `mode` | [`Mode`] | `mode: shadow` |
+//! | `tiers` | [`Tiers`] | `tiers: { by: header:x-plan, pro: 1000/min, internal: unlimited }` |
+//! | `overrides` | [`Tier`] | `overrides: { crawler: blocked }` |
+//! | `answer` | [`AnswerSpec`] | `answer: { status: 503, body: "come back later" }` |
+//! | `without_key` | [`WithoutKey`] | `without_key: share` |
+//! | `priority` | [`PrioritySpec`] | `priority: header:x-priority` |
+//!
+//! # Refusals with a problem document
+//!
+//! The response to a refusal is an [`AnswerSpec`]; its `problem` is a [`ProblemSpec`]:
+//!
+//! ```
+//! use plimsoll_config::{Config, Format};
+//!
+//! let text = "
+//! limits:
+//!   logins:
+//!     kind: fixed_window
+//!     limit: 5
+//!     window: 10m
+//!     key: client
+//!     answer: { status: 403, problem: { type: https://example.com/locked, title: Locked } }
+//! ";
+//! let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+//! let answer = config.use_of("logins").unwrap().answer.as_ref().unwrap();
+//! assert_eq!(answer.status.unwrap().code(), 403);
+//! assert_eq!(answer.problem.as_ref().unwrap().title.as_deref(), Some("Locked"));
+//! # Ok::<(), plimsoll_config::ConfigError>(())
+//! ```
+//!
+//! # Requests without a key
+//!
+//! A limit with a `key` refuses requests that have none, unless `without_key` says otherwise:
+//!
+//! ```
+//! use plimsoll_config::uses::WithoutKey;
+//! use plimsoll_config::{Config, Format};
+//!
+//! let text = "limits: { tenant: { rate: 10/s, key: header:x-tenant, without_key: share } }";
+//! let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+//! assert_eq!(config.use_of("tenant").unwrap().without_key, WithoutKey::Share);
+//! # Ok::<(), plimsoll_config::ConfigError>(())
+//! ```
 
 mod answer;
 mod cost;
@@ -22,7 +70,7 @@ pub use priority::PrioritySpec;
 pub(crate) use text::{Spelled, spelled, spelled_as_text};
 pub use tier::{Tier, Tiers};
 
-/// How requests use a limit.
+/// The use of a limit by requests.
 ///
 /// ```
 /// use plimsoll_config::uses::{CostSpec, KeyPart, Mode};
@@ -62,7 +110,7 @@ pub struct Use {
     /// The response to a request that this limit refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<AnswerSpec>,
-    /// What happens to a request without a key.
+    /// How a request without a key is handled.
     #[serde(default, skip_serializing_if = "WithoutKey::is_refuse")]
     pub without_key: WithoutKey,
     /// The priority of a request to this limit: `critical`, `normal`, `non-critical` or `header:x-priority`.
@@ -71,7 +119,17 @@ pub struct Use {
 }
 
 impl Use {
-    /// All tiers and overrides: the field that holds it, its name and its limit.
+    /// Returns all tiers and overrides: the field that holds each (`tiers` or `overrides`), its name and its limit.
+    ///
+    /// ```
+    /// use plimsoll_config::{Config, Format};
+    ///
+    /// let text = "limits: { api: { rate: 10/s, key: client, tiers: { by: header:x-plan, pro: 100/s }, overrides: { crawler: blocked } } }";
+    /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+    /// let names: Vec<_> = config.use_of("api").unwrap().tiers().map(|(field, name, _)| (field, name)).collect();
+    /// assert_eq!(names, [("tiers", "pro"), ("overrides", "crawler")]);
+    /// # Ok::<(), plimsoll_config::ConfigError>(())
+    /// ```
     pub fn tiers(&self) -> impl Iterator<Item = (&'static str, &str, &Tier)> {
         let tiers = self.tiers.iter().flat_map(|tiers| {
             let default = tiers.default.iter().map(|tier| (tier::DEFAULT, tier));
@@ -107,7 +165,7 @@ pub enum Mode {
     Shadow,
 }
 
-/// What happens to a request without the key of a limit.
+/// How a request without the key of a limit is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -8,7 +8,29 @@ use plimsoll_spec::scalar::nearest;
 use super::key::field_name;
 use super::text::{Spelled, spelled_as_text};
 
-/// The priority of a request.
+/// The priority of a request, which orders the queue of a limit. `Display` writes it as a file has it.
+///
+/// ```
+/// use plimsoll::Priority;
+/// use plimsoll_config::uses::PrioritySpec;
+///
+/// assert_eq!(PrioritySpec::Constant(Priority::Critical).to_string(), "critical");
+/// assert_eq!(PrioritySpec::Header("x-priority".to_owned()).to_string(), "header:x-priority");
+/// ```
+///
+/// A limit without a queue ignores it. The priority of a route takes precedence over those of its limits, and of several limits
+/// the first one that has a priority counts:
+///
+/// ```
+/// use plimsoll_config::uses::PrioritySpec;
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limits: { slots: { concurrency: 4, queue: { bound: 10 }, priority: header:x-priority } }";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let slots = config.use_of("slots").unwrap();
+/// assert_eq!(slots.priority, Some(PrioritySpec::Header("x-priority".to_owned())));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum PrioritySpec {

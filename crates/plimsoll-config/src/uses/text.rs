@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 pub(crate) trait Spelled: Sized {
     /// `text:` and a valid text, which replaces an invalid one so that further mistakes can be found.
     const HARMLESS: &'static str;
-    /// What is expected.
+    /// The expected text, for error messages.
     const WANTED: &'static str;
 
     /// Parses the value. The error is a hint at what was probably meant.

@@ -1,4 +1,4 @@
-//! Other limits for some.
+//! Limits of tiers and of single keys.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,21 @@ use super::key::KeyPart;
 
 /// Other limits by tier. A part of the request names its tier.
 ///
-/// In a file: `tiers: { by: header:x-plan, pro: 1000/min, internal: unlimited }`.
+/// A request whose tier is not listed has the tier `default`, or else the limit itself.
+///
+/// ```
+/// use plimsoll_config::uses::{KeyPart, Tier};
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limits: { api: { rate: 100/min, key: client, tiers: { by: header:x-plan, pro: 1000/min, internal: unlimited } } }";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let tiers = config.use_of("api").unwrap().tiers.as_ref().unwrap();
+/// assert_eq!(tiers.by, KeyPart::Header("x-plan".to_owned()));
+/// let internal = tiers.of.iter().find(|(name, _)| *name == "internal").unwrap();
+/// assert_eq!(internal.1, &Tier::Unlimited);
+/// assert!(tiers.default.is_none());
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Tiers {
@@ -26,13 +40,26 @@ pub struct Tiers {
 }
 
 /// The limit of a tier, or of a key with an override.
+///
+/// In a file it is `unlimited`, `blocked`, or a limit of the same kind, often in the short form of a rate:
+///
+/// ```
+/// use plimsoll_config::uses::Tier;
+/// use plimsoll_config::{Config, Format};
+///
+/// let text = "limits: { api: { rate: 10/s, key: client, overrides: { a: unlimited, b: blocked, c: 1000/s } } }";
+/// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
+/// let tiers: Vec<&Tier> = config.use_of("api").unwrap().overrides.iter().map(|(_, tier)| tier).collect();
+/// assert!(matches!(tiers[..], [Tier::Unlimited, Tier::Blocked, Tier::Limit(_)]));
+/// # Ok::<(), plimsoll_config::ConfigError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(from = "Either")]
 #[non_exhaustive]
 pub enum Tier {
-    /// `unlimited`: nothing is counted.
+    /// `unlimited`: requests are admitted and not counted.
     Unlimited,
-    /// `blocked`: everything is refused.
+    /// `blocked`: all requests are refused.
     Blocked,
     /// A limit of the same kind with other parameters. Queue, keys and store are those of the limit that it belongs to.
     Limit(Box<Limiter>),

@@ -138,7 +138,7 @@ fn every_kind_keeps_what_is_used_and_its_waiters_through_every_change_and_says_s
                     panic!("{what}: {changes:?}");
                 };
                 assert_eq!(change.kind, ChangeKind::Changed, "{what}");
-                assert_eq!(change.state, StateOutcome::Kept, "{what}");
+                assert_eq!(change.state, StateOutcome::Preserved, "{what}");
                 assert_eq!(change.waiters, 1, "{what}");
                 assert_eq!(change.in_use, Some(3), "{what}");
                 let field = field(&changes, changed);
@@ -204,7 +204,10 @@ fn what_is_new_gone_back_and_of_another_kind_is_told_with_what_was_kept() {
     );
     let b = changes.details.iter().find(|it| it.limit == "b");
     let b = b.expect("it is back");
-    assert_eq!((b.kind, b.state), (ChangeKind::Added, StateOutcome::Kept));
+    assert_eq!(
+        (b.kind, b.state),
+        (ChangeKind::Added, StateOutcome::Preserved)
+    );
     assert_eq!(b.in_use, Some(3));
     let a = &changes.details[0];
     assert_eq!(a.state, StateOutcome::Fresh(FreshReason::OtherKind));

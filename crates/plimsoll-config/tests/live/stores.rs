@@ -469,7 +469,7 @@ async fn a_change_in_a_store_is_told_with_what_is_kept() {
             for change in &changes.details {
                 assert_eq!(
                     (change.kind, change.state, change.in_use),
-                    (ChangeKind::Changed, StateOutcome::Kept, None),
+                    (ChangeKind::Changed, StateOutcome::Preserved, None),
                     "{change}"
                 );
             }

@@ -48,7 +48,7 @@ pub(crate) enum LocalResult {
     Ask(Option<Fetch>),
 }
 
-/// What a caller does next.
+/// The next step of a caller.
 enum Step {
     Done(Taken),
     /// Fetch a batch.

@@ -25,7 +25,7 @@ pub(crate) use refill::Fetch;
 /// demand.
 ///
 /// The size of a batch follows the demand: as much as was used recently in a [target time](Self::target), at least 1 and at most
-/// [`most`](Self::most). The first batch is 1, each further batch is at most twice as large as the one before, and none is larger
+/// [`max`](Self::max). The first batch is 1, each further batch is at most twice as large as the one before, and none is larger
 /// than half of what remains in the store, so that batches become small when the limit is nearly exhausted. One caller fetches
 /// a batch, and concurrent callers wait for it. If the demand is steady, the next batch is fetched before this one is used up.
 ///
@@ -37,7 +37,7 @@ pub(crate) use refill::Fetch;
 /// # Error bounds
 ///
 /// Every grant was taken from the store before, so nothing is granted that the store did not grant, but it may be used later, by at
-/// most the `keep` time. With `m` processes that each hold at most `n` ([`most`](Self::most)) for a key:
+/// most the `keep` time. With `m` processes that each hold at most `n` ([`max`](Self::max)) for a key:
 ///
 /// - In any span of time, at most `m * n` more is granted to a key than the limit allows in that span. A
 ///   [`FixedWindow`](plimsoll::FixedWindow) is never exceeded: permits of one window are not used in the next.
@@ -51,7 +51,7 @@ pub(crate) use refill::Fetch;
 ///
 /// let store = Store::connect("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(10_000))?;
-/// let borrow = Borrow::new().most(100).keep(Duration::from_millis(500));
+/// let borrow = Borrow::new().max(100).keep(Duration::from_millis(500));
 /// let api = api.fleet().borrowing(borrow).build()?;
 /// # let _ = api;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -59,7 +59,7 @@ pub(crate) use refill::Fetch;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Borrow {
-    most: Option<u64>,
+    max: Option<u64>,
     target: Duration,
     keep: Duration,
     max_keys: usize,
@@ -67,35 +67,44 @@ pub struct Borrow {
 
 impl Borrow {
     /// Borrows at most a twentieth of the limit, for 50 ms of demand, keeps it for 1 s, and for up to 10 000 keys.
+    ///
+    /// ```
+    /// use plimsoll_redis::Borrow;
+    ///
+    /// assert_eq!(Borrow::new(), Borrow::default());
+    /// assert_ne!(Borrow::new().max(100), Borrow::new());
+    /// ```
     pub const fn new() -> Self {
         Self {
-            most: None,
+            max: None,
             target: Duration::from_millis(50),
             keep: Duration::from_secs(1),
             max_keys: 10_000,
         }
     }
 
-    /// Sets the maximum that is held for a key, `n` in the [bounds](Self#error-bounds); by default a twentieth of the limit, at least 1.
-    /// If it is below 2, the store decides every demand, as it does for costs above it.
-    pub const fn most(mut self, most: u64) -> Self {
-        self.most = Some(most);
+    /// Sets the maximum that is held for a key, `n` in the [bounds](Self#error-bounds). Default: a twentieth of the limit, at least
+    /// 1. If it is below 2, the store decides every demand, as it does for costs above it.
+    pub const fn max(mut self, max: u64) -> Self {
+        self.max = Some(max);
         self
     }
 
-    /// Sets for how much time of demand a batch should last; 50 ms by default.
+    /// Sets the time of demand for which a batch should last. Default: 50 ms. A longer time saves round trips, and leaves more
+    /// permits unused in processes whose demand ends.
     pub const fn target(mut self, target: Duration) -> Self {
         self.target = target;
         self
     }
 
-    /// Sets the time after which unused permits are returned to the store; 1 s by default.
+    /// Sets the time after which unused permits are returned to the store. Default: 1 s. It bounds how much later than in the store
+    /// a grant may be used.
     pub const fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Sets the maximum number of keys with borrowed permits; 10 000 by default. The store decides for other keys.
+    /// Sets the maximum number of keys with borrowed permits. Default: 10 000. The store decides for other keys.
     pub const fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
@@ -112,7 +121,7 @@ impl Borrow {
 
     fn settings(self, limit: u64, kind: Lent) -> Settings {
         Settings {
-            most: self.most.unwrap_or(limit / 20).clamp(1, limit.max(1)),
+            most: self.max.unwrap_or(limit / 20).clamp(1, limit.max(1)),
             target: self.target,
             keep: self.keep,
             max_keys: self.max_keys,

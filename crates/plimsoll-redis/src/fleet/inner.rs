@@ -31,7 +31,7 @@ pub struct FleetTotals {
 }
 
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct FleetCounts {
     granted: AtomicU64,
     denied: AtomicU64,
     undecided: AtomicU64,
@@ -47,13 +47,16 @@ pub(crate) struct Inner {
     pub(super) lender: Option<Arc<Lender>>,
     pub(super) waiting: Option<Waiting>,
     background: Background,
-    counts: Arc<Counts>,
+    counts: Arc<FleetCounts>,
     /// The refusal if only the store could decide. Built once, because building it looks up the name.
     unknown: Denied,
 }
 
 impl Inner {
-    pub(super) fn new(settings: FleetBuilder, counts: Arc<Counts>) -> Result<Self, InvalidLimit> {
+    pub(super) fn new(
+        settings: FleetBuilder,
+        counts: Arc<FleetCounts>,
+    ) -> Result<Self, InvalidLimit> {
         let limiter = settings.limiter;
         let clock = limiter.store().clock();
         let (name, rule) = (limiter.name(), limiter.rule());
@@ -80,7 +83,7 @@ impl Inner {
         &self.limiter
     }
 
-    pub(super) fn counts(&self) -> Arc<Counts> {
+    pub(super) fn counts(&self) -> Arc<FleetCounts> {
         Arc::clone(&self.counts)
     }
 
@@ -294,7 +297,6 @@ impl Inner {
         }
     }
 
-    /// Counts a final answer.
     pub(super) fn counted(
         &self,
         answer: Result<Permit<'static>, Denied>,
@@ -313,7 +315,6 @@ impl Inner {
         }
     }
 
-    /// Returns an unused permit to the stock.
     pub(super) fn return_to_stock(&self, key: &Arc<[u8]>, cost: u64, tag: Tag) {
         if let (Some(lender), 1..) = (&self.lender, cost) {
             lender.put_back(key, cost, tag);

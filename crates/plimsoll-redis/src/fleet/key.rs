@@ -25,6 +25,9 @@ use crate::StoreError;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A [`FleetKey`] that is closed refuses later demands as [`Closed`](Reason::Closed), and wakes its waiters. The state of the
+/// key in the store stays.
 #[derive(Clone)]
 pub struct FleetKey {
     pub(super) shared: Arc<Shared>,
@@ -41,8 +44,20 @@ impl FleetKey {
         }
     }
 
-    /// Refunds `amount` for work that was not done, in the background, at most up to the limit. Has no effect on leases, which only their
-    /// holders release.
+    /// Refunds `amount` for work that was not done, in the background, at most up to the limit. Has no effect on leases, which only
+    /// their holders release. A failed refund is counted in [`FleetTotals::lost`](super::FleetTotals::lost).
+    ///
+    /// ```no_run
+    /// use plimsoll::Limiter;
+    /// use plimsoll_redis::FleetKey;
+    ///
+    /// async fn send(mails: &FleetKey, batch: &[String]) -> Result<(), plimsoll::Denied> {
+    ///     let _permit = mails.acquire((batch.len() as u64).into()).await?;
+    ///     let failed = 3; // mails that could not be sent
+    ///     mails.refund(failed);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn refund(&self, amount: u64) {
         self.shared.now().refund(&self.key, amount);
     }
@@ -59,11 +74,22 @@ impl FleetKey {
         Ok(())
     }
 
-    /// Reads the standing of this key from the store. Takes nothing and writes no key.
+    /// Reads the standing of this key from the store. Takes nothing and writes no key. [`Limiter::standing`] does not call the
+    /// store, and is mostly unknown.
     ///
     /// # Errors
     ///
     /// If the store does not answer.
+    ///
+    /// ```no_run
+    /// use plimsoll_redis::FleetKey;
+    ///
+    /// async fn report(customer: &FleetKey) -> Result<(), plimsoll_redis::StoreError> {
+    ///     let standing = customer.ask_standing().await?;
+    ///     println!("{:?} of {} left", standing.remaining, standing.limit);
+    ///     Ok(())
+    /// }
+    /// ```
     pub async fn ask_standing(&self) -> Result<Standing, StoreError> {
         let now = self.shared.now();
         let standing = now.limiter().estimate(&self.key, 0).await?;

@@ -15,7 +15,11 @@ use crate::many::{Outcome, Subject, Subjects};
 use crate::undo::UndoOnDrop;
 use crate::{StoreAnswers, StoreDecision, StoreError};
 
-/// One ask of a decision about several fleets: a key of a [`Fleet`](crate::Fleet) and a cost.
+/// One ask of a decision about several fleets: a key of a [`Fleet`](crate::Fleet) and a cost. See
+/// [`decide_all`](Self::decide_all).
+///
+/// It is the counterpart of [`StoreAsk`](crate::StoreAsk) for limits with borrowing and outage settings; the fleets may have
+/// different stores.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct FleetAsk<'a> {
@@ -27,7 +31,7 @@ pub struct FleetAsk<'a> {
 type FleetDecision = StoreDecision<Permits<'static>>;
 
 impl<'a> FleetAsk<'a> {
-    /// Asks for `cost`.
+    /// Asks for `cost`. A cost of 0 takes nothing, and is granted if anything is available.
     pub const fn new(key: &'a FleetKey, cost: u64) -> Self {
         Self {
             key,
@@ -37,6 +41,18 @@ impl<'a> FleetAsk<'a> {
     }
 
     /// Puts the ask into shadow mode. See [`StoreAsk::shadow`](crate::StoreAsk::shadow).
+    ///
+    /// ```
+    /// use plimsoll::TokenBucket;
+    /// use plimsoll_redis::{FleetAsk, Store};
+    ///
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let trial = store.limiter("trial", TokenBucket::per_second(5))?.fleet().build()?;
+    /// let user = trial.key("user 7");
+    /// let ask = FleetAsk::new(&user, 1).shadow();
+    /// # let _ = ask;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub const fn shadow(mut self) -> Self {
         self.shadow = true;
         self
@@ -125,6 +141,14 @@ impl<'a> FleetAsk<'a> {
     }
 
     /// Returns what [`decide_all`](Self::decide_all) would answer. Takes nothing.
+    ///
+    /// ```no_run
+    /// use plimsoll_redis::{FleetAsk, FleetKey};
+    ///
+    /// async fn remaining(user: &FleetKey) -> Option<u64> {
+    ///     FleetAsk::peek_all(&[FleetAsk::new(user, 1)]).await[0].standing.remaining
+    /// }
+    /// ```
     pub async fn peek_all(asks: &[Self]) -> StoreAnswers {
         let mut many = Many::new(asks, Demand::ONE);
         many.entries.iter_mut().for_each(Entry::peek_here);

@@ -73,27 +73,60 @@ pub struct Fleet {
 }
 
 impl RedisLimiter {
-    /// Builds a [`Fleet`] for this limiter, which implements the traits of limiters in memory.
+    /// Returns a builder of a [`Fleet`] for this limiter, which implements the traits of limiters in memory.
     pub fn fleet(&self) -> FleetBuilder {
         FleetBuilder::new(self.clone())
     }
 }
 
 impl Fleet {
-    /// A limiter for one key.
+    /// Returns a limiter for one key. All limiters for one key share its state; closing one does not close the others.
+    ///
+    /// ```
+    /// use plimsoll::{Limiter, TokenBucket};
+    /// use plimsoll_redis::Store;
+    /// use std::sync::Arc;
+    ///
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let api = store.limiter("api", TokenBucket::per_second(100))?.fleet().build()?;
+    /// let everybody: Arc<dyn Limiter> = Arc::new(api.key("everybody"));
+    /// assert_eq!(everybody.name(), Some("api"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn key(&self, key: impl StoreKey) -> FleetKey {
         FleetKey::new(Arc::clone(&self.shared), per_key::bytes(&key))
     }
 
-    /// The counters of this process.
+    /// Returns the counters of this process.
+    ///
+    /// ```
+    /// use plimsoll::{PerKey, TokenBucket};
+    /// use plimsoll_redis::Store;
+    ///
+    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let api = store.limiter("api", TokenBucket::per_second(10))?.fleet().build()?;
+    /// // Without borrowed permits only the store can decide, and `try_acquire` does not wait for it.
+    /// assert!(api.try_acquire("customer 42", 1.into()).is_err());
+    /// assert_eq!(api.totals().granted, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn totals(&self) -> FleetTotals {
         self.shared.now().totals()
     }
 
-    /// Returns unused [borrowed](FleetBuilder::borrowing) permits to the store and waits for it: for programs that end. Dropping the last
-    /// handle does the same in the background, if the runtime still runs.
+    /// Returns unused [borrowed](FleetBuilder::borrowing) permits to the store and waits for it: for programs that end. Dropping
+    /// the last handle does the same in the background, if the runtime still runs.
+    ///
+    /// ```no_run
+    /// # async fn shutdown(api: plimsoll_redis::Fleet) {
+    /// // The other processes can use the permits at once.
+    /// if let Err(error) = api.give_back().await {
+    ///     eprintln!("borrowed permits are lost until they refill: {error}");
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -126,13 +159,13 @@ impl Fleet {
         self.shared.replace(with)
     }
 
-    /// The current limiter.
+    /// Returns the current limiter, for calls that return a [`StoreError`].
     #[must_use]
     pub fn limiter(&self) -> RedisLimiter {
         self.shared.now().limiter().clone()
     }
 
-    /// The current store.
+    /// Returns the current store.
     #[must_use]
     pub fn store(&self) -> Store {
         self.shared.now().limiter().store().clone()

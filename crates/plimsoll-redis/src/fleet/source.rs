@@ -18,7 +18,7 @@ pub(super) struct FleetSource {
     pub(super) origin: Origin,
 }
 
-/// Where a permit was granted.
+/// The origin of a permit.
 #[derive(Clone)]
 pub(super) enum Origin {
     /// By a rate in the store, at this time on the clock of the store.

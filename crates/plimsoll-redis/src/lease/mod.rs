@@ -29,14 +29,14 @@ pub(crate) struct Leases {
     store: Store,
     clock: Clock,
     length: Duration,
-    held: Mutex<Held>,
+    held: Mutex<HeldLeases>,
     returns: Mutex<Returns>,
     failures: AtomicU64,
 }
 
 /// Held leases by key, and by the member of the key's sorted set: the id and the cost.
 #[derive(Default)]
-struct Held {
+struct HeldLeases {
     keys: HashMap<Vec<u8>, HashMap<String, Holding>>,
     renewing: bool,
     watching: bool,
@@ -112,7 +112,7 @@ impl Leases {
         self.failures.load(Ordering::Relaxed)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldLeases> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll::{LeaseState, Moment};
 
-use super::{Held, Leases};
+use super::{HeldLeases, Leases};
 use crate::StoreError;
 use crate::answer::Answer;
 use crate::rule::number;
@@ -135,7 +135,7 @@ impl Leases {
 }
 
 /// Clears the flag of a task that is dropped with its runtime, so that another one may start.
-struct Running<'a>(&'a Leases, Option<fn(&mut Held) -> &mut bool>);
+struct Running<'a>(&'a Leases, Option<fn(&mut HeldLeases) -> &mut bool>);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {

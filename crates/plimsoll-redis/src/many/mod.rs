@@ -17,6 +17,19 @@ pub(crate) use subject::Subject;
 pub(crate) use subjects::{Outcome, Subjects};
 
 /// One ask of a decision: a limiter, a key and a cost. See [`Store::decide_all`].
+///
+/// ```
+/// use plimsoll::TokenBucket;
+/// use plimsoll_redis::{Store, StoreAsk};
+///
+/// let store = Store::connect("redis://127.0.0.1")?;
+/// let user = store.limiter("user", TokenBucket::per_second(10))?;
+/// // A new limit on trial: its refusals are reported, and refuse nothing.
+/// let trial = store.limiter("trial", TokenBucket::per_second(5))?;
+/// let asks = [StoreAsk::new(&user, "user 7", 1), StoreAsk::new(&trial, "user 7", 1).shadow()];
+/// # let _ = asks;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct StoreAsk<'a> {

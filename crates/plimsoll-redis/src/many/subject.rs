@@ -8,7 +8,7 @@ use crate::batch::Demand;
 use crate::event_reports::{Reporter, ReturnEvent};
 use crate::lease::Lease;
 use crate::limiter::fence;
-use crate::rule::{Kind, amount, moment};
+use crate::rule::{RuleKind, amount, moment};
 use crate::terms::Terms;
 use crate::{RedisLimiter, RedisPermit, StoreError, StoreErrorKind};
 
@@ -130,7 +130,7 @@ impl Subject {
         &self.key
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> RuleKind {
         self.limiter.kind()
     }
 

@@ -97,7 +97,7 @@ impl Load {
         };
         let built = |fleet: plimsoll_redis::FleetBuilder| fleet.build().expect("a fleet");
         let share = Outage::Local { share: 0.25 };
-        let borrow = fleet("borrow", BORROWED, Outage::Deny).borrowing(Borrow::new().most(MOST));
+        let borrow = fleet("borrow", BORROWED, Outage::Deny).borrowing(Borrow::new().max(MOST));
         let jobs = JOBS;
         let ground = Arc::new(Ground {
             counted: limiter("counted", once(1_000_000).into()),

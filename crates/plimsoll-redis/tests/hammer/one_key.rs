@@ -59,7 +59,7 @@ pub(crate) async fn run(tools: Tools) {
     let tasks = LocalSet::new();
     for rate in RATES {
         let limiter = tools.store.limiter(rate, rule(rate)).expect("a limiter");
-        let borrow = Borrow::new().most(MOST);
+        let borrow = Borrow::new().max(MOST);
         let borrowing = limiter.fleet().borrowing(borrow).build().expect("a fleet");
         for _ in 0..2 {
             let tools = Rc::clone(&tools);

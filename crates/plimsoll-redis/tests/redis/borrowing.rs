@@ -263,7 +263,7 @@ async fn keys_beyond_the_bound_are_decided_by_the_store() {
 async fn large_costs_and_small_limits_are_decided_by_the_store() {
     let (server, clock) = (Server::start(), ManualClock::new());
     let store = store(&server, &clock);
-    let api = fleet(&store, DAILY, Borrow::new().most(10));
+    let api = fleet(&store, DAILY, Borrow::new().max(10));
     drop(api.acquire_owned(KEY, 11.into()).await.expect("room"));
     assert_eq!(in_use(&api).await, 11);
     let denied = api
@@ -320,8 +320,8 @@ async fn another_process_can_have_all_but_what_is_held() {
     let (server, clock) = (Server::start(), ManualClock::new());
     let rule = FixedWindow::new(Quota::per_day(1000));
     let (one, other) = (store(&server, &clock), store(&server, &clock));
-    let one = fleet(&one, rule.clone(), Borrow::new().most(50));
-    let other = fleet(&other, rule, Borrow::new().most(50));
+    let one = fleet(&one, rule.clone(), Borrow::new().max(50));
+    let other = fleet(&other, rule, Borrow::new().max(50));
     let mut granted = 0;
     for _ in 0..100 {
         granted += u64::from(one.acquire_owned(KEY, 1.into()).await.is_ok());
@@ -352,7 +352,7 @@ fn only_rates_without_gaps_can_be_borrowed() {
     let never = Borrow::new().keep(Duration::ZERO);
     assert!(refused(FixedWindow::new(quota).into(), never).is_some());
     assert_eq!(
-        refused(SlidingLog::new(quota).into(), Borrow::new().most(0)),
+        refused(SlidingLog::new(quota).into(), Borrow::new().max(0)),
         None
     );
 }

@@ -185,7 +185,7 @@ fn holds(rule: impl Into<RedisRule>, check: impl Fn(&Members) -> (u64, u64)) {
             namespace: case.to_string(),
             clock: ManualClock::starting_at(Moment::from_nanos(1_789_000_000_000_000_000)),
             rule: rule.clone(),
-            borrow: Borrow::new().most(MOST).keep(keep),
+            borrow: Borrow::new().max(MOST).keep(keep),
             granted: Vec::new(),
         };
         runtime.block_on(members.run(&steps));

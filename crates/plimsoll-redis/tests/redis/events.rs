@@ -142,7 +142,7 @@ async fn what_is_decided_by_what_was_borrowed_is_told_too() {
     let mut events = day.subscribe(100);
     let fleet = day
         .fleet()
-        .borrowing(Borrow::new().most(4))
+        .borrowing(Borrow::new().max(4))
         .build()
         .expect("a fleet");
     for _ in 0..10 {

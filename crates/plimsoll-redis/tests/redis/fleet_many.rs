@@ -89,7 +89,7 @@ async fn what_was_borrowed_is_used_without_a_round_trip_and_comes_back_if_anothe
     let (server, clock) = (Server::start(), ManualClock::new());
     let store = server.store().clock(clock.clock()).open().expect("a store");
     let limiter = store.limiter("all", per_day(1000)).expect("a limiter");
-    let all = limiter.fleet().borrowing(Borrow::new().most(50)).build();
+    let all = limiter.fleet().borrowing(Borrow::new().max(50)).build();
     let all = all.expect("a fleet");
     let few = fleet(&store, "few", per_day(70), Outage::Deny);
     let (everybody, me) = (all.key("everybody"), few.key("me"));

@@ -125,7 +125,7 @@ async fn nobody_waits_where_nobody_may_or_nobody_knows() {
 async fn those_who_borrow_wait_too() {
     let (server, clock) = (Server::start(), ManualClock::new());
     let rule = TokenBucket::per_second(100);
-    let borrow = Borrow::new().most(10);
+    let borrow = Borrow::new().max(10);
     let api = one(build(&server, &clock, rule).borrowing(borrow));
     let mut granted = 0;
     while api.acquire(Demand::ONE.at_once()).await.is_ok() {

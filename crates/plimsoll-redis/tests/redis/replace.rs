@@ -113,7 +113,7 @@ async fn everybody_who_holds_a_fleet_goes_by_the_new_rule() {
     assert!(fleet.acquire_owned(KEY, demand).await.is_ok());
     assert!(one.acquire(1.into()).await.is_err());
 
-    let borrowing = limiter(100).fleet().borrowing(Borrow::new().most(10));
+    let borrowing = limiter(100).fleet().borrowing(Borrow::new().max(10));
     fleet.replace(borrowing).expect("a fleet");
     assert!(one.acquire(1.into()).await.is_ok());
     let denied = one.acquire(101.into()).await.expect_err("too large");

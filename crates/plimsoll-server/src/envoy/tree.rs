@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use plimsoll_tower::keys::{LONGEST, bounded};
+use plimsoll_tower::keys::{MAX_LEN, bounded};
 use smallvec::SmallVec;
 
 use super::glob;
@@ -311,7 +311,7 @@ fn counter(steps: &[Step<'_>]) -> String {
         }
     }
     key.pop();
-    bounded(key.into(), LONGEST).into_owned()
+    bounded(key.into(), MAX_LEN).into_owned()
 }
 
 /// Appends a part, escaped so that different lists of parts have different texts.
@@ -386,7 +386,7 @@ pub(super) fn override_key(domain: &str, entries: &[Entry]) -> String {
         key.push('=');
         push_escaped(&mut key, &entry.value);
     }
-    bounded(key.into(), LONGEST).into_owned()
+    bounded(key.into(), MAX_LEN).into_owned()
 }
 
 fn push(stat: &mut String, key: &str, value: &str) {

@@ -178,7 +178,7 @@ fn borrow(node: &Node) -> Read<Borrow> {
     let fields = Fields::of(node, "borrowing", &["most", "target", "keep"])?;
     let mut borrow = Borrow::new();
     if let Some(most) = fields.optional("most", |node| up_to(node, MOST_TOKENS))? {
-        borrow = borrow.most(most);
+        borrow = borrow.max(most);
     }
     if let Some(target) = fields.optional("target", period)? {
         borrow = borrow.target(target);

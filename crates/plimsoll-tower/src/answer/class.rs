@@ -1,40 +1,50 @@
 use http::StatusCode;
 use plimsoll::{Denied, Reason};
 
-/// What kind of refusal it is: whose limit was met, and hence what the caller should do.
+/// The class of a refusal, which determines status code and problem type.
 ///
 /// | class | HTTP | gRPC | reasons |
 /// |---|---|---|---|
 /// | `Quota` | 429 | `RESOURCE_EXHAUSTED` | the caller's own limit is used up; locked out for exceeding it |
 /// | `TooLarge` | 413 | `RESOURCE_EXHAUSTED` | the cost is above the limit |
-/// | `NoKey` | 400 | `INVALID_ARGUMENT` | the request does not say whose limit counts |
-/// | `Misconfigured` | 500 | `INTERNAL` | the program does not know whose limit counts |
+/// | `NoKey` | 400 | `INVALID_ARGUMENT` | the request has no key |
+/// | `Misconfigured` | 500 | `INTERNAL` | the program does not record the key |
 /// | `Capacity` | 503 | `UNAVAILABLE` | everything else |
 ///
-/// A request that is too large is refused however often it comes, and 429 would invite its sender to try again:
-/// so it is 413, without a `Retry-After`. In gRPC messages that are too large have the first code already.
+/// A request that is too large is always refused, and 429 would invite its sender to retry: so it is 413, without a
+/// `Retry-After`. In gRPC, messages that are too large already have the code `RESOURCE_EXHAUSTED`.
 ///
-/// Of a limit for all requests, one that is used up is a quota if somebody knows when there is more. If others must give
-/// back what they hold, as with a concurrency limit, the server is full. A limit of the caller's own is its quota in any
-/// case, also where it is a number of requests at once or a queue that is full: 503 would tell clients and proxies that the
-/// server is in trouble, because of one caller that is ([`of_caller`](Self::of_caller)).
+/// A limit for all requests that is used up is a quota if the time to retry is known. If it depends on other requests that
+/// return their permits, as with a concurrency limit, the server is full. A limit of the caller's own is its quota in any case,
+/// also where it is a concurrency limit or a queue that is full: 503 would tell clients and proxies that the server is in
+/// trouble because of one caller ([`of_caller`](Self::of_caller)).
+///
+/// ```
+/// use plimsoll::{Denied, Reason};
+/// use plimsoll_tower::answer::Class;
+///
+/// let full = Denied::new(Reason::QueueFull);
+/// assert_eq!(Class::of(&full), Class::Capacity);
+/// assert_eq!(Class::of_caller(&full), Class::Quota);
+/// assert_eq!(Class::Quota.status(), 429);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Class {
-    /// The caller has used what it may use.
+    /// The caller has used up its limit.
     Quota,
-    /// The request can never be granted.
+    /// The request can never be granted: its cost is above the limit.
     TooLarge,
-    /// The request does not say whose it is.
+    /// The request has no key, and the limit is by key.
     NoKey,
-    /// The program does not keep what says whose the request is, for instance the address of the peer.
+    /// The program does not record what the key is made of, for instance the address of the peer.
     Misconfigured,
     /// The server has no room.
     Capacity,
 }
 
 impl Class {
-    /// The class of this refusal.
+    /// Returns the class of a refusal by a limit that several callers share.
     #[must_use]
     pub fn of(denied: &Denied) -> Self {
         match denied.reason() {
@@ -49,7 +59,7 @@ impl Class {
         }
     }
 
-    /// The class of this refusal by a limit of the caller's own.
+    /// Returns the class of a refusal by a limit of the caller's own, such as a limit by address.
     #[must_use]
     pub fn of_caller(denied: &Denied) -> Self {
         match denied.reason() {
@@ -60,7 +70,7 @@ impl Class {
         }
     }
 
-    /// The status of an HTTP response.
+    /// Returns the status of the HTTP response.
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
@@ -72,7 +82,13 @@ impl Class {
         }
     }
 
-    /// The status code of gRPC.
+    /// Returns the status code of gRPC.
+    ///
+    /// ```
+    /// use plimsoll_tower::answer::Class;
+    ///
+    /// assert_eq!(Class::Capacity.grpc_code(), 14); // UNAVAILABLE
+    /// ```
     #[must_use]
     pub const fn grpc_code(self) -> u8 {
         match self {
@@ -83,7 +99,7 @@ impl Class {
         }
     }
 
-    /// The type of the problem, as IANA lists it.
+    /// Returns the URI of the problem type: a type that IANA registers, or `about:blank`.
     #[must_use]
     pub const fn problem_type(self) -> &'static str {
         match self {
@@ -95,7 +111,7 @@ impl Class {
         }
     }
 
-    /// A title for people. That of a problem without a type is the name of its status.
+    /// Returns the title of the problem. A problem without a registered type has the phrase of its status as title.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

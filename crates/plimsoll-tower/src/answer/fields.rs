@@ -11,7 +11,14 @@ pub(super) static X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-lim
 pub(super) static X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 pub(super) static X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Which header fields tell callers of their limits.
+/// A choice of the header fields that describe limits to callers.
+///
+/// | choice | fields |
+/// |---|---|
+/// | [`STANDARD`](Self::STANDARD) | `RateLimit` and `RateLimit-Policy` |
+/// | [`X`](Self::X) | `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` |
+/// | [`ALL`](Self::ALL) | both |
+/// | [`NONE`](Self::NONE) | none |
 ///
 /// ```
 /// use http::HeaderMap;
@@ -31,19 +38,19 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// None.
+    /// No fields.
     pub const NONE: Self = Self {
         standard: false,
         x: false,
     };
 
-    /// `RateLimit` and `RateLimit-Policy`, as the IETF drafts them.
+    /// `RateLimit` and `RateLimit-Policy`, as the IETF drafts define them.
     pub const STANDARD: Self = Self {
         standard: true,
         x: false,
     };
 
-    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, as most programs know them.
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, which most clients know.
     pub const X: Self = Self {
         standard: false,
         x: true,
@@ -55,10 +62,10 @@ impl Fields {
         x: true,
     };
 
-    /// Adds the fields to a response.
+    /// Adds the fields to the headers of a response.
     ///
-    /// Where an inner layer has already written its limits, `RateLimit` and `RateLimit-Policy` grow: they are lists.
-    /// `X-RateLimit-*` has room for one limit, and tells of the one of which least is left.
+    /// If an inner layer has already written its limits, `RateLimit` and `RateLimit-Policy` are extended: they are lists.
+    /// `X-RateLimit-*` holds one limit, and describes the one with the least units left.
     pub fn write(self, headers: &mut HeaderMap, statuses: &[LimitStatus<'_>]) {
         if self.standard {
             if let Some(policies) = rate_limit_policy(statuses) {
@@ -103,7 +110,7 @@ pub(super) fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     })
 }
 
-/// How much is left, and when there is more.
+/// The units left, and the time until there are more.
 pub(super) fn left(out: &mut (impl Out + ?Sized), status: &LimitStatus<'_>) {
     out.parameter(b";r=", status.remaining());
     if let Some(more_after) = status.more_after() {
@@ -182,10 +189,21 @@ pub(super) fn write_x(
     }
 }
 
-/// After how many seconds it is worth asking again. None if nobody knows, or it never is.
+/// Returns the number of seconds after which a retry is worthwhile, for `Retry-After`. `None` if that time is unknown, or a
+/// retry can never succeed.
 ///
-/// Rounded up, so that nobody who waits that long comes too early, and never before the `t` that the refusing
-/// limit is announced with in `statuses`.
+/// The number is rounded up, so that a client that waits this long does not come too early, and is never less than the `t` that
+/// `RateLimit` has for the refusing limit in `statuses`.
+///
+/// ```
+/// use plimsoll::{Denied, Moment, Reason};
+/// use plimsoll_tower::answer::retry_seconds;
+/// use std::time::Duration;
+///
+/// let now = Moment::ORIGIN;
+/// let denied = Denied::new(Reason::Exhausted).with_ready_at(now, Some(now.plus(Duration::from_millis(1200))));
+/// assert_eq!(retry_seconds(&denied, &[]), Some(2));
+/// ```
 #[must_use]
 pub fn retry_seconds(denied: &Denied, statuses: &[LimitStatus<'_>]) -> Option<u64> {
     let name = denied.limiter().unwrap_or(LimitStatus::UNNAMED);

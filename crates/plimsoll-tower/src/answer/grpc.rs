@@ -17,7 +17,7 @@ static GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-
 
 /// Whether a request is gRPC, by its content type: `application/grpc`, also with a format or parameters.
 ///
-/// gRPC-Web is not: what translates it stands further out, or else expects plain HTTP.
+/// gRPC-Web is not: a layer that translates it is further out, and without one the client expects plain HTTP.
 #[must_use]
 pub fn is_grpc(head: &Head<'_>) -> bool {
     const GRPC: &[u8] = b"application/grpc";
@@ -30,12 +30,12 @@ pub fn is_grpc(head: &Head<'_>) -> bool {
     start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
-/// The headers of a refusal in gRPC: a response of status 200 without a body, whose headers are its trailers.
+/// Returns the headers of a refusal in gRPC: a response with status 200 and without a body, whose headers are its trailers.
 ///
-/// When it is worth asking again stands in it twice: as `grpc-retry-pushback-ms`, which clients with a retry
-/// policy obey, and as a `google.rpc.RetryInfo` in the details, for those who look themselves. A request that is too
-/// large is asked not to retry. The [metadata](plimsoll::Metadata) of the limiter is a `google.rpc.ErrorInfo` in the
-/// details: its reason is the code, or else the name of the [reason](plimsoll::Reason), its domain the name of the limiter.
+/// The time to retry is in it twice: as `grpc-retry-pushback-ms`, which clients with a retry policy obey, and as a
+/// `google.rpc.RetryInfo` in the details, for other clients. For a request that is too large, the pushback tells clients not to
+/// retry. The [metadata](plimsoll::Metadata) of the limiter becomes a `google.rpc.ErrorInfo` in the details: its reason is the
+/// code, or else the name of the [reason](plimsoll::Reason), its domain the name of the limiter.
 ///
 /// ```
 /// use plimsoll::{Denied, Moment, Reason};

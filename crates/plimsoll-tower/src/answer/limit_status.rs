@@ -2,21 +2,21 @@ use std::time::Duration;
 
 use plimsoll::{Denied, Standing};
 
-/// What a limit counts, in the words of `RateLimit-Policy`.
+/// The unit that a limit counts, as `RateLimit-Policy` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum Unit {
-    /// Requests. Not written, because it goes without saying.
+    /// Requests. The field omits it, because it is the default.
     #[default]
     Requests,
     /// Bytes of content.
     ContentBytes,
-    /// Requests at the same time.
+    /// Concurrent requests.
     ConcurrentRequests,
 }
 
 impl Unit {
-    /// The word for it in `RateLimit-Policy`.
+    /// Returns the name of the unit in `RateLimit-Policy`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ pub struct LimitStatus<'a> {
 }
 
 impl<'a> LimitStatus<'a> {
-    /// The name of a limit that has none.
+    /// The name that header fields use for a limit without a name.
     pub const UNNAMED: &'static str = "default";
 
-    /// The limit of this name promises so much, and so much is left.
+    /// Describes the limit with this name by its standing: the limit, the units left, and the times.
     ///
-    /// The name is for callers to read. What cannot stand in a header (anything but printable ASCII) is
-    /// written as `%` and two hexadecimal digits for each byte of its UTF-8.
+    /// Callers read the name. Bytes that a header cannot contain (anything but printable ASCII) are written as `%` and two
+    /// hexadecimal digits for each byte of UTF-8.
     #[must_use]
     pub fn new(name: &'a str, standing: Standing) -> Self {
         let unit = match standing.returns {
@@ -74,13 +74,13 @@ impl<'a> LimitStatus<'a> {
         }
     }
 
-    /// The name of the limit.
+    /// Returns the name of the limit.
     #[must_use]
     pub const fn name(&self) -> &'a str {
         self.name
     }
 
-    /// What a refusal says of the limit it came from.
+    /// Describes the limit that a refusal came from.
     #[must_use]
     pub fn of(denied: &'a Denied) -> Self {
         let (limit, remaining) = (denied.limit(), denied.remaining());
@@ -90,16 +90,27 @@ impl<'a> LimitStatus<'a> {
         Self::new(denied.limiter().unwrap_or(Self::UNNAMED), standing)
     }
 
-    /// Says what is counted. Unless said it is requests, or requests at the same time for a limit whose permits are returned.
+    /// Sets the unit. Default: requests, or concurrent requests for a limit whose permits are returned.
+    ///
+    /// ```
+    /// use http::HeaderMap;
+    /// use plimsoll::Standing;
+    /// use plimsoll_tower::answer::{Fields, LimitStatus, Unit};
+    ///
+    /// let bytes = LimitStatus::new("upload", Standing::new(1 << 20, 4096)).unit(Unit::ContentBytes);
+    /// let mut headers = HeaderMap::new();
+    /// Fields::STANDARD.write(&mut headers, &[bytes]);
+    /// assert_eq!(headers["ratelimit-policy"], r#""upload";q=1048576;qu="content-bytes""#);
+    /// ```
     #[must_use]
     pub const fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
         self
     }
 
-    /// Says which part of a limit is meant, where every caller has its own: `pk`.
+    /// Sets the partition key, `pk`: which part of a limit is meant, if every caller has its own part.
     ///
-    /// The caller reads it. If it is made from a key, it must not tell the key.
+    /// Callers read it. A partition key that is made from a key must not reveal the key.
     #[must_use]
     pub const fn partition(mut self, key: &'a [u8]) -> Self {
         self.partition = Some(key);
@@ -112,7 +123,7 @@ impl<'a> LimitStatus<'a> {
         (window.subsec_nanos() == 0 && window > Duration::ZERO).then_some(window.as_secs())
     }
 
-    /// What is the same in all responses: the limit, its window, and whether its permits are returned.
+    /// The parts that are the same in all responses: the limit, its window, and whether its permits are returned.
     pub(super) fn promise(&self) -> (u64, Option<Duration>, bool) {
         let Standing {
             limit,
@@ -123,7 +134,7 @@ impl<'a> LimitStatus<'a> {
         (limit, window, returns)
     }
 
-    /// How much is left. Of a limit of which that is not known, nothing is promised.
+    /// The units left; 0 if unknown.
     pub(super) fn remaining(&self) -> u64 {
         self.standing.remaining.unwrap_or(0)
     }

@@ -1,12 +1,27 @@
-//! Answers: what they say of the caller's limits, and of a refusal.
+//! The content of responses: header fields about the caller's limits, and bodies of refusals.
 //!
-//! - [`Class`]: what kind of refusal it is, and its status in HTTP and gRPC.
+//! - [`Class`]: the class of a refusal, and its status in HTTP and gRPC.
 //! - [`LimitStatus`] and [`Fields`]: `RateLimit`, `RateLimit-Policy` and `X-RateLimit-*`.
-//! - [`retry_seconds`]: when to come back.
-//! - [`problem`]: a body that programs can read.
+//! - [`retry_seconds`]: the value of `Retry-After`.
+//! - [`problem`]: a machine-readable body.
 //! - [`grpc_refusal`]: the same for gRPC.
 //!
-//! Nothing here contains a key: a caller learns the names of limits, never who else is limited.
+//! [`HttpLimitLayer`](crate::HttpLimitLayer) uses all of them; call them directly in a server that answers by itself. No
+//! response contains a key: a caller sees the names of limits, never the keys of other callers.
+//!
+//! ```
+//! use plimsoll::{Concurrency, Gate};
+//! use plimsoll_tower::answer::{Class, problem, retry_seconds};
+//!
+//! let gate = Gate::builder(Concurrency::new(1)).name("slots").build();
+//! let _held = gate.try_acquire(1).unwrap();
+//! let denied = gate.try_acquire(1).unwrap_err();
+//! let class = Class::of(&denied);
+//! assert_eq!((class, class.status().as_u16()), (Class::Capacity, 503));
+//!
+//! let body = problem(class, &denied, retry_seconds(&denied, &[]));
+//! assert!(body.starts_with(b"{"));
+//! ```
 
 mod class;
 mod fields;

@@ -1,4 +1,4 @@
-//! The fields of one limit that is told of in all responses.
+//! Fast path for the fields of one limit that is described in all responses.
 
 use std::mem::replace;
 use std::slice;
@@ -16,7 +16,7 @@ use super::fields::{
 use super::limit_status::{LimitStatus, Unit};
 use super::structured::{Line, Out, written};
 
-/// What the fields of a limit have in common in all responses.
+/// The parts of the fields that are the same in all responses of a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     fields: Fields,
@@ -24,7 +24,7 @@ pub(crate) struct Policy {
     promise: (u64, Option<Duration>, bool),
     unit: Unit,
     policy: Option<HeaderValue>,
-    /// How the value of `RateLimit` begins.
+    /// The beginning of the value of `RateLimit`.
     begins: Bytes,
     limit: HeaderValue,
     /// For responses without fields, and for those that have a content type alone.
@@ -37,7 +37,7 @@ pub(crate) struct Policy {
 #[derive(Clone, Debug)]
 struct Table {
     headers: HeaderMap,
-    /// What each value is, in the order of the table.
+    /// The kind of each value, in the order of the table.
     values: Vec<Value>,
 }
 
@@ -169,10 +169,10 @@ impl Policy {
     }
 }
 
-/// So many fields have room before the table is made anew: ours, and those that most responses have.
+/// The capacity of the table: our fields, and those that most responses have.
 const ROOM: usize = 12;
 
-/// Where a value comes to stand.
+/// A placeholder for a value.
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
 impl Table {

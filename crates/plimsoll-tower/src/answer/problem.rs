@@ -9,11 +9,10 @@ use super::{Class, LimitStatus};
 /// The content type of a [`problem`].
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// The body of a refusal, as RFC 9457 writes problems: what happened, which limit it was, when to come back.
+/// Returns the body of a refusal as a problem of RFC 9457: the class, the name of the limit, and the time to retry.
 ///
 /// The name of the limit is written as in the header fields. The [metadata](plimsoll::Metadata) of the limiter follows as
-/// extension members: its code as `code`, and its pairs by their names, times in seconds, rounded up. Its phrase is the
-/// detail.
+/// extension members: its code as `code`, and its pairs by their names, times in seconds, rounded up. Its phrase is the detail.
 ///
 /// ```
 /// use plimsoll::{Denied, Reason};
@@ -62,7 +61,7 @@ pub fn problem(class: Class, denied: &Denied, retry_seconds: Option<u64>) -> Byt
     })
 }
 
-/// How the problems of a class begin, up to the detail.
+/// The beginning of the problems of a class, up to the detail.
 const fn begins(class: Class) -> &'static str {
     macro_rules! begins {
         ($kind:literal, $title:literal, $status:literal) => {

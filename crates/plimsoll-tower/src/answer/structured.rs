@@ -10,7 +10,7 @@ pub(super) const LARGEST: u64 = 999_999_999_999_999;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Where text is written to: first to measure it, then to a buffer of exactly that size.
+/// A sink for text: first to measure it, then a buffer of exactly that size.
 pub(super) trait Out {
     fn put(&mut self, bytes: &[u8]);
 
@@ -141,7 +141,7 @@ pub(super) fn runs(text: &str, special: &[u8], mut each: impl FnMut(&[u8], Optio
     each(rest, None);
 }
 
-/// What `write` writes, in one allocation of the right size.
+/// The output of `write`, in one allocation of the right size.
 pub(super) fn written(write: impl Fn(&mut dyn Out)) -> Bytes {
     let mut size = 0_usize;
     write(&mut size);

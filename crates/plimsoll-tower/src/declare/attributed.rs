@@ -1,4 +1,4 @@
-//! What the attributes [`limit`](crate::limit) and [`priority`](macro@crate::priority) make of a handler.
+//! The code that the attributes [`limit`](crate::limit) and [`priority`](macro@crate::priority) generate calls this module.
 
 use std::any::Any;
 use std::fmt;
@@ -19,20 +19,20 @@ use super::Declaration;
 use crate::endpoint::Endpoint;
 use crate::{ByKey, Head, HttpLimit, HttpLimitLayer, KeyFrom, Limits, RequestLimit};
 
-/// What the future of a handler is to axum.
+/// The future of a handler in axum.
 #[doc(hidden)]
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler with an attribute: what it declares, and how it is called.
+/// A handler with an attribute: its declaration, and how it is called.
 #[doc(hidden)]
 pub struct Attributed {
     declares: Endpoint,
-    /// The limits, as an [`HttpLimit`] around nothing: made when they are first needed.
+    /// The limits, as an [`HttpLimit`] around an empty service, made when they are first needed.
     limits: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Attributed {
-    /// With a limit of its own or without.
+    /// Declares whether the handler has a limit of its own.
     #[must_use]
     pub const fn new(is_limited: bool) -> Self {
         let mut declares = Endpoint::LIMITED;
@@ -43,14 +43,14 @@ impl Attributed {
         }
     }
 
-    /// And with this priority.
+    /// Declares the priority.
     #[must_use]
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.declares = self.declares.priority(priority);
         self
     }
 
-    /// Says what is declared to a layer that looks. Called when the handler is cloned.
+    /// Reports the declaration to a layer that looks. Called when the handler is cloned.
     pub fn show(&self) {
         self.declares.show();
     }
@@ -72,7 +72,7 @@ impl Attributed {
         }
     }
 
-    /// Calls the handler when its limits have granted the request, and holds them until its answer has been sent.
+    /// Calls the handler when its limits have granted the request, and holds the permits until its response has been sent.
     pub fn by_limits<L, H, T, S>(
         &self,
         limits: fn() -> L,
@@ -105,7 +105,7 @@ impl Attributed {
     }
 }
 
-/// A limit for each key that requests have like this.
+/// A limit by this key.
 #[doc(hidden)]
 pub fn by_key<K, R>(
     key: K,
@@ -120,7 +120,7 @@ where
     RequestLimit::by_key(set(Keyed::builder(rule)).build(), key)
 }
 
-/// What is kept of a key.
+/// The owned form of a key.
 type Owned<K> = <<K as KeyFrom>::Key as ToOwned>::Owned;
 
 impl fmt::Debug for Attributed {

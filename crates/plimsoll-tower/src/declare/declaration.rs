@@ -10,25 +10,34 @@ use plimsoll_policy::{Closed, Decision, OpCode, Policies, Policy};
 use super::policies::{PolicyLayer, Provided};
 use crate::Head;
 
-/// The operation of everything that declares nothing. Declarations count down from here.
+/// The operation of all handlers without a declaration. Declarations count down from here.
 pub(super) const UNDECLARED: OpCode = OpCode(u32::MAX);
 
 static NEXT: AtomicU32 = AtomicU32::new(u32::MAX - 1);
 
-/// What a handler declares: so many requests a second from each address, and so many at once.
+/// The limit that a handler declares: a rate and a burst for each address, under a name.
 ///
-/// Every declaration is an operation of its own, with a number from the top of those there are. Numbers that you give out
-/// yourself, in [`PoliciesBuilder::handler`](plimsoll_policy::PoliciesBuilder::handler), best begin at the bottom.
+/// Every declaration is an operation of its own, with a number counted down from the largest. Numbers that you assign yourself,
+/// in [`PoliciesBuilder::handler`](plimsoll_policy::PoliciesBuilder::handler), should count up from the smallest.
+///
+/// ```
+/// use axum::{Router, routing::post};
+/// use plimsoll_tower::declare::{Declaration, LimitHandlers};
+///
+/// let logins = Declaration::per_second("logins", 1.0, 5.0);
+/// let app: Router = Router::new().route("/login", post(|| async {}).limited_by(logins));
+/// # let _ = app;
+/// ```
 pub struct Declaration {
     name: &'static str,
     policy: Option<Policy>,
     op: OnceLock<OpCode>,
-    /// Where no policies are provided.
+    /// The policies for a router without any.
     alone: OnceLock<Arc<Provided>>,
 }
 
 impl Declaration {
-    /// Under this name in refusals and metrics.
+    /// Declares a policy under this name, which refusals and metrics have.
     #[must_use]
     pub const fn new(name: &'static str, policy: Policy) -> Self {
         Self {
@@ -39,13 +48,14 @@ impl Declaration {
         }
     }
 
-    /// So many requests a second, and so many at once, under this name.
+    /// Limits each address to `rps` requests per second with bursts of `burst`, under this name. The numbers are rounded up as a
+    /// [`Policy`] does.
     #[must_use]
     pub const fn per_second(name: &'static str, rps: f64, burst: f64) -> Self {
         Self::new(name, Policy::per_second(rps).burst(burst))
     }
 
-    /// The handler of an operation whose policy was declared with the others.
+    /// The declaration of an operation whose policy was declared with the policies.
     pub(super) fn operation(op: OpCode) -> Self {
         Self {
             name: "operation",
@@ -55,7 +65,7 @@ impl Declaration {
         }
     }
 
-    /// Lets a request pass, or says how it is refused.
+    /// Admits a request, or returns the response that refuses it.
     pub(super) fn admit(&self, head: &Head<'_>) -> Result<(), Box<Response<Bytes>>> {
         let provided = head.extensions().get::<Arc<Provided>>();
         let provided = provided.unwrap_or_else(|| self.alone());
@@ -83,7 +93,7 @@ impl Declaration {
     }
 }
 
-/// What a decision is to those who ask for permits; none if it is allowed.
+/// The refusal of a decision; `None` if it is allowed.
 pub(super) fn refusal(decision: Result<Decision, Closed>, name: &str) -> Option<Denied> {
     let Ok(decision) = decision else {
         return Some(Denied::new(Reason::Closed).with_limiter(name));

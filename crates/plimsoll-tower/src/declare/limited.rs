@@ -13,7 +13,7 @@ use super::Declaration;
 use crate::endpoint::Declared;
 use crate::{Head, HttpLimit, HttpLimitLayer, Limits};
 
-/// Limits a handler by what is declared for it. Clones are the same handler: they count together.
+/// Limits a handler by its declaration. Clones share its count.
 #[derive(Clone, Debug)]
 pub(super) struct LimitedLayer(Arc<Declaration>);
 
@@ -34,7 +34,7 @@ impl<S> Layer<S> for LimitedLayer {
     }
 }
 
-/// Any other limits that are declared for a handler.
+/// Limits a handler by any other limits.
 #[derive(Clone, Debug)]
 pub(super) struct WithLimits<L>(pub(super) HttpLimitLayer<L>);
 
@@ -46,7 +46,7 @@ impl<S: Clone, L: Limits + Clone> Layer<S> for WithLimits<L> {
     }
 }
 
-/// A handler that is limited by what is declared for it.
+/// A handler that is limited by its declaration.
 #[derive(Clone, Debug)]
 pub(super) struct Limited<S> {
     inner: S,

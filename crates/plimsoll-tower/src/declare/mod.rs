@@ -1,7 +1,7 @@
-//! Limits in one line: for each address, and as handlers declare them.
+//! Limits in one line: for each address, and declared by handlers.
 //!
-//! [`per_address`](crate::per_address) puts the same rate before everything. With the feature `axum` each handler can
-//! have its own, beside the handler itself:
+//! [`per_address`](crate::per_address) puts the same rate before all routes. With the feature `axum` each handler can have its
+//! own limit, declared beside the handler itself:
 //!
 //! ```
 //! # #[cfg(feature = "axum")] {
@@ -26,29 +26,29 @@
 //! # Ok::<(), plimsoll::InvalidLimit>(())
 //! ```
 //!
-//! Both ways of writing it mean the same. The numbers are rounded up as a [`Policy`](plimsoll_policy::Policy) says, each
-//! address has its own count for each handler, whatever its port, and handlers that declare nothing share the
-//! [fallback](plimsoll_policy::PoliciesBuilder::fallback), as do requests that find no handler.
+//! The attribute and the method are equivalent. The numbers are rounded up as a [`Policy`](plimsoll_policy::Policy) does. Each
+//! address, without its port, has its own count for each handler. Handlers without a declaration share the
+//! [fallback](plimsoll_policy::PoliciesBuilder::fallback), as do requests that match no route.
 //!
-//! Policies count each IPv6 address by itself unless set otherwise; on the open internet, say
+//! Policies count each IPv6 address separately by default; on the open internet, set
 //! [`ipv6_prefix(64)`](plimsoll_policy::PoliciesBuilder::ipv6_prefix).
 //!
-//! A handler whose router has no policies is limited by what it declares all the same, with the usual settings: nothing is
-//! unlimited because a line is missing.
+//! A handler whose router has no policies is still limited by its declaration, with the default settings: a missing line makes
+//! nothing unlimited.
 //!
-//! # What answers say
+//! # Responses
 //!
-//! | decision | answer |
+//! | decision | response |
 //! |---|---|
 //! | over the limit | 429, `Retry-After` until the next token |
 //! | locked out | 429, `Retry-After` until the lockout ends |
-//! | no address, because the program does not keep it: see [`per_address`](crate::per_address) | 429, `Retry-After: 1` |
+//! | no address, because the server does not record it: see [`per_address`](crate::per_address) | 429, `Retry-After: 1` |
 //! | the policies are closed | 503 |
 //!
 //! # Any limit
 //!
-//! A handler can declare any other limit, which then counts in the place of the fallback as well: by more arguments of
-//! [`limit`](crate::limit), or with [`limited_with`](LimitHandlers::limited_with) on a route.
+//! A handler can declare any other limit, which then also replaces the fallback: by more arguments of [`limit`](crate::limit),
+//! or with [`limited_with`](LimitHandlers::limited_with) on a route.
 //!
 //! ```
 //! # #[cfg(feature = "axum")] {
@@ -58,13 +58,13 @@
 //! use plimsoll_tower::keys::Peer;
 //! use plimsoll_tower::{RequestLimit, limit};
 //!
-//! /// 100 a second from each address, up to 20 at once.
+//! /// 100 per second for each address, bursts of 20.
 //! #[limit(rate = "100/s", burst = 20, key = Peer::new())]
 //! async fn search() -> &'static str {
 //!     "found"
 //! }
 //!
-//! /// Ten at the same time; 50 more wait.
+//! /// Ten concurrent requests; 50 more wait.
 //! #[limit(concurrency = 10, queue = 50)]
 //! async fn report() {}
 //!
@@ -77,11 +77,12 @@
 //! # }
 //! ```
 //!
-//! # Who has declared something
+//! # Which declarations are seen
 //!
-//! The layer with the policies is put around each handler of the router, and finds out at that moment whether the handler
-//! declares something: from the first request on only that counts. A router that is nested as a service is not seen into, nor
-//! is a handler behind a layer that shares it instead of cloning it, as a buffer does: for those the fallback counts too.
+//! The layer with the policies is applied to each handler of the router, and detects at that moment whether the handler
+//! declares a limit: from the first request on only that limit counts. Handlers inside a router that is nested as a service are
+//! not seen, nor are handlers behind a layer that shares them instead of cloning them, such as a buffer: for those the fallback
+//! counts too.
 
 #[cfg(feature = "axum")]
 mod attributed;
@@ -103,7 +104,7 @@ pub use policies::{FallbackLayer, PolicyLayer};
 #[cfg(feature = "axum")]
 pub use routes::{LimitHandlers, LimitRoutes};
 
-/// What the attributes write.
+/// For the code that the attributes generate.
 #[cfg(feature = "axum")]
 #[doc(hidden)]
 pub mod attribute {

@@ -7,9 +7,9 @@ use crate::{ByKey, HttpLimitLayer, RequestLimit};
 pub type PerAddressLayer =
     HttpLimitLayer<RequestLimit<Keyed<Address, TokenBucket>, ByKey<Forwarded>>>;
 
-/// So many requests a second from each address, and up to `burst` of them at once.
+/// Limits each address to `rate` requests per second with bursts of `burst`.
 ///
-/// With axum, connections have to tell where they come from:
+/// With axum, the server must record the addresses of connections:
 ///
 /// ```
 /// # #[cfg(feature = "axum")]
@@ -23,14 +23,14 @@ pub type PerAddressLayer =
 /// # }
 /// ```
 ///
-/// Without `into_make_service_with_connect_info` nobody knows whose limit counts, and everything is answered with 500;
-/// with the feature `tracing` the first one is logged. What counts as one address is documented at [`Peer`](crate::keys::Peer); behind proxies, say so with
-/// [`behind`](HttpLimitLayer::behind). The limiter is called `per-address`. For other rules, names or clocks, put a limit
-/// [together](RequestLimit::by_key).
+/// Without `into_make_service_with_connect_info` the address is unknown, and every request is answered with 500; with the
+/// feature `tracing` the first one is logged. See [`Peer`](crate::keys::Peer) for what counts as one address; behind proxies,
+/// set [`behind`](HttpLimitLayer::behind). The name of the limiter is `per-address`. For other rules, names or clocks, use
+/// [`RequestLimit::by_key`].
 ///
 /// # Panics
 ///
-/// If one of them is 0. [`try_per_address`] returns an error instead.
+/// If one of the numbers is 0. [`try_per_address`] returns an error instead.
 #[track_caller]
 pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     match try_per_address(rate, burst) {
@@ -39,11 +39,18 @@ pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     }
 }
 
-/// [`per_address`] with numbers that the program has not chosen itself.
+/// [`per_address`] for numbers that come from outside of the program.
 ///
 /// # Errors
 ///
-/// If one of them is 0.
+/// If one of the numbers is 0.
+///
+/// ```
+/// use plimsoll_tower::try_per_address;
+///
+/// assert!(try_per_address(5, 10).is_ok());
+/// assert!(try_per_address(5, 0).is_err());
+/// ```
 pub fn try_per_address(rate: u64, burst: u64) -> Result<PerAddressLayer, InvalidLimit> {
     if rate == 0 {
         return Err(InvalidLimit::new("rate", rate, "at least 1"));
@@ -61,18 +68,18 @@ impl<L> HttpLimitLayer<RequestLimit<L, ByKey<Forwarded>>>
 where
     L: plimsoll::PerKey<Address> + 'static,
 {
-    /// Trusts these proxies to report the client's address: in `X-Forwarded-For`, or in the field that a [`Forwarded`]
-    /// reads. A header of anybody else is ignored.
+    /// Trusts these proxies to report the client's address: in `X-Forwarded-For`, or in the field that a [`Forwarded`] reads. The
+    /// header is ignored if the peer is not one of them.
     ///
-    /// One field is read, and the other is ignored even where both are there: a proxy that appends to one passes the other on
-    /// as the client wrote it.
+    /// Only one field is read, even if both are there: a proxy that appends to one field passes the other on as the client wrote
+    /// it.
     ///
     /// ```
     /// use plimsoll_tower::{keys::{Forwarded, TrustedProxies}, per_address};
     ///
     /// let proxies = TrustedProxies::parse(["192.0.2.0/28"])?;
     /// let layer = per_address(5, 10).behind(proxies.clone());
-    /// // They write the field that RFC 7239 defines, or one of their own.
+    /// // Proxies that write the field of RFC 7239, or one of their own.
     /// let layer = per_address(5, 10).behind(Forwarded::rfc_7239(proxies.clone()));
     /// let layer = per_address(5, 10).behind(Forwarded::single_header(proxies, "cf-connecting-ip".parse()?));
     /// # let _ = layer;

@@ -17,12 +17,12 @@ use crate::keys::{Forwarded, Missing, TrustedProxies};
 use crate::refusals::log_misconfigured;
 use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
 
-/// The layer before everything that declares nothing.
+/// The layer that limits handlers without a declaration by the fallback. See [`PolicyLayer::answer`].
 pub type FallbackLayer = HttpLimitLayer<RequestLimit<Policies, ByPolicy>>;
 
-/// Provides what handlers declare with [`Policies`], and limits those that declare nothing by the fallback.
+/// A layer that provides [`Policies`] to the handlers that declare limits, and limits all other handlers by the fallback.
 ///
-/// [`LimitRoutes::policies`](super::LimitRoutes::policies) puts it before all routes of a router.
+/// [`LimitRoutes::policies`](super::LimitRoutes::policies) applies it to all routes of a router.
 ///
 /// ```
 /// use plimsoll_policy::Policies;
@@ -42,12 +42,12 @@ pub struct PolicyLayer {
     policies: Policies,
     client: Forwarded,
     layer: FallbackLayer,
-    /// How declarations answer, if that was set.
+    /// The settings for the responses of declarations, if they were set.
     answers: Option<Answers>,
 }
 
 impl PolicyLayer {
-    /// With these policies, by the address of the [peer](crate::keys::Peer).
+    /// Creates a layer with these policies, which count by the address of the [peer](crate::keys::Peer).
     pub fn new(policies: Policies) -> Self {
         let client = Forwarded::x_forwarded_for(TrustedProxies::none());
         let subject = ByPolicy {
@@ -63,12 +63,12 @@ impl PolicyLayer {
         }
     }
 
-    /// Goes by the address that these proxies tell: in `X-Forwarded-For`, or as a [`Forwarded`] says.
+    /// Trusts these proxies to report the client's address: in `X-Forwarded-For`, or in the field that a [`Forwarded`] reads.
     pub fn behind(self, proxies: impl Into<Forwarded>) -> Self {
         self.client(proxies.into())
     }
 
-    /// Goes by the address that is found like this. How many bits of it count, the policies say.
+    /// Sets how the client's address is found. The policies set how many bits of it count.
     pub fn client(mut self, client: Forwarded) -> Self {
         self.client = client.clone();
         self.layer = self
@@ -77,8 +77,17 @@ impl PolicyLayer {
         self
     }
 
-    /// Sets how refusals are answered and observed: those of the fallback, and those of all declarations behind this
-    /// layer.
+    /// Changes how refusals are answered and observed: those of the fallback, and those of all declarations behind this layer.
+    ///
+    /// ```
+    /// use plimsoll_policy::Policies;
+    /// use plimsoll_tower::declare::PolicyLayer;
+    ///
+    /// let layer = PolicyLayer::new(Policies::builder().build()?)
+    ///     .answer(|layer| layer.on_refused(|request, denied| eprintln!("{}: {denied}", request.uri())));
+    /// # let _ = layer;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub fn answer(mut self, set: impl FnOnce(FallbackLayer) -> FallbackLayer) -> Self {
         self.layer = set(self.layer);
         self.answers = Some(self.layer.answers());
@@ -90,6 +99,7 @@ impl PolicyLayer {
     }
 }
 
+/// The same as [`PolicyLayer::new`].
 impl From<Policies> for PolicyLayer {
     fn from(policies: Policies) -> Self {
         Self::new(policies)
@@ -114,7 +124,7 @@ impl<S: Clone> Layer<S> for PolicyLayer {
     }
 }
 
-/// What declarations find in the extensions of a request.
+/// The policies in the extensions of a request, for declarations.
 #[derive(Debug)]
 pub(super) struct Provided(PolicyLayer);
 
@@ -170,7 +180,7 @@ impl<S: fmt::Debug> fmt::Debug for PolicyService<S> {
     }
 }
 
-/// Requests count by their address, if their handlers declare nothing.
+/// Requests to handlers without a declaration count by their address.
 #[derive(Clone, Debug)]
 pub struct ByPolicy {
     client: Forwarded,
@@ -199,7 +209,7 @@ impl Subject<Policies> for ByPolicy {
     }
 
     fn asked<'a>(&self, _policies: &'a Policies, _key: Option<&'a ()>) -> Asked<'a> {
-        // Nobody waits for a policy.
+        // Policies have no queue.
         Asked::Nothing
     }
 
@@ -212,7 +222,7 @@ impl Subject<Policies> for ByPolicy {
     }
 
     fn now(&self, _policies: &Policies) -> Moment {
-        // Nobody waits for a policy.
+        // Policies have no queue.
         Moment::ORIGIN
     }
 
@@ -221,7 +231,7 @@ impl Subject<Policies> for ByPolicy {
     }
 }
 
-/// The address of the client. That there is none is said once.
+/// The address of the client. A missing address is logged once.
 fn client_of(client: &Forwarded, head: &Head<'_>) -> Option<IpAddr> {
     static LOGGED: Once = Once::new();
     let address = client.client(head);

@@ -9,7 +9,7 @@ use super::limited::{LimitedLayer, WithLimits};
 use super::{Declaration, PolicyLayer};
 use crate::{EndpointPriorityLayer, HttpLimitLayer, Limits};
 
-/// Declares limits where handlers are put into a router.
+/// Declares limits where handlers are added to a router.
 ///
 /// ```
 /// use axum::{Router, routing::{get, post}};
@@ -21,30 +21,45 @@ use crate::{EndpointPriorityLayer, HttpLimitLayer, Limits};
 /// # let _ = app;
 /// ```
 ///
-/// The limit holds for all methods that are there when it is declared, together. For one limit for each, declare
+/// The limit holds for all methods that the `MethodRouter` has when it is declared, together. For one limit per method, declare
 /// each and merge them: `get(a).limited(5.0, 2.5).merge(post(b).limited(1.0, 1.0))`.
 pub trait LimitHandlers: Sized + private::Sealed {
-    /// So many requests a second from each address, and so many at once. What is not positive means what it means to
-    /// a [`Policy`].
+    /// Limits each address to `rps` requests per second with bursts of `burst`. Numbers that are not positive mean what they mean
+    /// for a [`Policy`].
     #[must_use]
     fn limited(self, rps: f64, burst: f64) -> Self {
         let policy = Policy::per_second(rps).burst(burst);
         self.limited_by(Declaration::new("declared", policy))
     }
 
-    /// Limited by the policy that was declared for this operation when the policies were
-    /// [built](plimsoll_policy::PoliciesBuilder::handler); if none was, by the fallback.
+    /// Limits requests by the policy that was declared for this operation when the policies were
+    /// [built](plimsoll_policy::PoliciesBuilder::handler); without one, by the fallback.
+    ///
+    /// ```
+    /// use axum::{Router, routing::post};
+    /// use plimsoll_policy::{OpCode, Policies, Policy};
+    /// use plimsoll_tower::declare::{LimitHandlers, LimitRoutes};
+    ///
+    /// const LOGIN: OpCode = OpCode(1);
+    ///
+    /// let policies = Policies::builder().handler(LOGIN, Policy::per_second(1.0).burst(5.0)).build()?;
+    /// let app: Router = Router::new()
+    ///     .route("/login", post(|| async {}).limited_as(LOGIN))
+    ///     .policies(policies);
+    /// # let _ = app;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     #[must_use]
     fn limited_as(self, op: impl Into<OpCode>) -> Self {
         self.limited_by(Declaration::operation(op.into()))
     }
 
-    /// Limited by this declaration, which can have a name.
+    /// Limits requests by this declaration, which can have a name.
     #[must_use]
     fn limited_by(self, declaration: Declaration) -> Self;
 
-    /// Limited by any limit, or by a pair of them, in the place of the fallback. Refusals are answered as the
-    /// [policies](PolicyLayer::answer) around it say, if there are any.
+    /// Limits requests by any limit, or by a pair of limits, in place of the fallback. Refusals are answered as the
+    /// [policies](PolicyLayer::answer) around it are set to, if there are any.
     ///
     /// ```
     /// use axum::{Router, routing::get};
@@ -60,8 +75,7 @@ pub trait LimitHandlers: Sized + private::Sealed {
     #[must_use]
     fn limited_with<L: Limits + Clone>(self, limits: L) -> Self;
 
-    /// Requests for it have this priority, to layers further out that go by an
-    /// [`EndpointPriority`](crate::EndpointPriority).
+    /// Declares the priority of requests, for outer layers with an [`EndpointPriority`](crate::EndpointPriority).
     #[must_use]
     fn prioritized(self, priority: Priority) -> Self;
 }
@@ -83,12 +97,26 @@ where
     }
 }
 
-/// Provides the declarations of a router's handlers with policies.
+/// Provides policies to the handlers of a router.
 pub trait LimitRoutes: Sized + private::Sealed {
-    /// Limits handlers by what they declare, and those that declare nothing by the fallback: see the
-    /// [module](super). Holds for all routes that are there already.
+    /// Limits handlers by their declarations, and handlers without one by the fallback: see the [module](super). Applies to the
+    /// routes that the router has so far.
     ///
-    /// Takes [`Policies`](plimsoll_policy::Policies), or a [`PolicyLayer`] with more to set.
+    /// Takes [`Policies`](plimsoll_policy::Policies), or a [`PolicyLayer`] with more settings.
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use plimsoll_policy::Policies;
+    /// use plimsoll_tower::declare::{LimitHandlers, LimitRoutes};
+    ///
+    /// let app: Router = Router::new()
+    ///     .route("/search", get(|| async { "found" }).limited(5.0, 2.5))
+    ///     .policies(Policies::builder().build()?)
+    ///     // Added later, so without a limit.
+    ///     .route("/health", get(|| async { "fine" }));
+    /// # let _ = app;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     #[must_use]
     fn policies(self, policies: impl Into<PolicyLayer>) -> Self;
 }
@@ -103,7 +131,7 @@ where
 }
 
 mod private {
-    /// What a router is made of.
+    /// Routers and method routers.
     pub trait Sealed {}
 
     impl<S> Sealed for axum::routing::MethodRouter<S> {}

@@ -1,4 +1,4 @@
-//! What answers say: of a refusal, and of what is left.
+//! The content of responses: refusals, and the remaining units.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,9 +17,9 @@ use crate::answer::{
 };
 use crate::refusals::{RefusalLog, log_misconfigured};
 
-/// In the extensions of a response that is a refusal: the reason.
+/// The refusal of a request, in the extensions of the response that answers it.
 ///
-/// Layers further out read it to return what the request holds; middleware of your own can read it, for instance to log.
+/// Outer layers read it to return the permits of the request; your own middleware can read it, for instance to log refusals.
 ///
 /// ```
 /// use http::Response;
@@ -31,21 +31,39 @@ use crate::refusals::{RefusalLog, log_misconfigured};
 ///     }
 /// }
 /// ```
+///
+/// A handler that refuses a request by itself can insert it too, so that outer layers treat the response as a refusal:
+///
+/// ```
+/// use http::{Response, StatusCode};
+/// use plimsoll::Denied;
+/// use plimsoll_tower::{Refused, answer::Class};
+///
+/// fn refuse(denied: Denied) -> Response<()> {
+///     let mut response = Response::new(());
+///     *response.status_mut() = Class::of(&denied).status();
+///     response.extensions_mut().insert(Refused(denied));
+///     response
+/// }
+/// # let _ = refuse;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Refused(pub Denied);
 
-/// When responses carry the header fields that describe limits. See [`HttpLimitLayer::send_fields`].
+/// Which responses carry the header fields that describe limits. See [`HttpLimitLayer::send_fields`].
+///
+/// Fields in all responses let clients slow down before they are refused, and cost some hundred bytes per response.
 ///
 /// [`HttpLimitLayer::send_fields`]: crate::HttpLimitLayer::send_fields
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum SendFields {
-    /// No response does.
+    /// No response.
     Never,
-    /// Refusals do.
+    /// Refusals only.
     #[default]
     OnRefusal,
-    /// All responses do.
+    /// All responses.
     Always,
 }
 
@@ -229,7 +247,7 @@ impl Answering {
         let (content_type, body) = if self.problem && remedy.is_none() {
             (PROBLEM_JSON, problem(class, denied, seconds))
         } else {
-            // Of a mistake in the program every request is told: whoever wrote it sees that first.
+            // Every response names the misconfiguration, so that its developer sees it first.
             let text = remedy.unwrap_or_else(|| denied.phrase());
             (
                 HeaderValue::from_static("text/plain; charset=utf-8"),

@@ -15,8 +15,27 @@ use super::request_permits::RequestPermits;
 use super::stall::Watched;
 
 pin_project! {
-    /// The body of a response behind a limit. What the request holds is returned when it has ended, failed, or is
-    /// dropped.
+    /// The body of a response behind limits: the body of the inner service, or that of a refusal.
+    ///
+    /// The permits of the request are returned, and its final cost is charged, when the body has ended, failed, or is dropped.
+    /// Frames pass unchanged. With a [stall time-out](crate::HttpLimitLayer::stall_timeout), a body that is not read for too long
+    /// fails with [`Stalled`](crate::Stalled).
+    ///
+    /// Its error is boxed, so that one type covers both causes:
+    ///
+    /// ```
+    /// use http_body::Body;
+    /// use plimsoll_tower::{LimitBody, Limits, Stalled};
+    ///
+    /// fn is_stalled<B, L>(error: &<LimitBody<B, L> as Body>::Error) -> bool
+    /// where
+    ///     B: Body<Data = bytes::Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    ///     L: Limits,
+    /// {
+    ///     error.is::<Stalled>()
+    /// }
+    /// # let _ = is_stalled::<axum::body::Body, plimsoll_tower::RequestLimit<plimsoll::Gate<plimsoll::Concurrency>>>;
+    /// ```
     pub struct LimitBody<B, L: Limits> {
         #[pin]
         pub(super) body: Kind<B>,
@@ -79,7 +98,7 @@ where
     L: Limits,
 {
     type Data = B::Data;
-    /// The error of the body, or [`Stalled`](crate::Stalled).
+    /// The error of the inner body, or [`Stalled`](crate::Stalled).
     type Error = BoxError;
 
     fn poll_frame(
@@ -194,7 +213,7 @@ impl<L: Limits> Lasting<L> {
     }
 }
 
-/// Empty, for services whose bodies have to have one.
+/// An empty body, for services that require a default.
 impl<B: Default, L: Limits> Default for LimitBody<B, L> {
     fn default() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Keys that have to be looked up.
+//! Keys that are looked up.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,26 @@ use super::subject::{Subject, Take, WithoutKey, no_key, now_by};
 use crate::Head;
 use crate::answer::Class;
 
-/// Requests count by a key that has to be looked up.
+/// Requests count by a key that is looked up asynchronously. The subject of
+/// [`RequestLimit::by_key_later`](crate::RequestLimit::by_key_later).
+///
+/// The lookup runs once for each request, before the limits of the layer decide; limits that are asked before hold nothing
+/// meanwhile. If a request is dropped during the lookup, the lookup is dropped as well.
+///
+/// ```
+/// use plimsoll::{Keyed, TokenBucket};
+/// use plimsoll_tower::{RequestLimit, WithoutKey};
+///
+/// async fn account_of(token: Option<String>) -> Option<u64> {
+///     token?.parse().ok()
+/// }
+///
+/// let per_account: Keyed<u64, _> = Keyed::new(TokenBucket::per_second(50));
+/// // Requests without an account are not limited here, but for instance by their address.
+/// let limit = RequestLimit::by_key_later(per_account, |head| account_of(head.header("x-account").map(str::to_owned)))
+///     .without_key(WithoutKey::Skip);
+/// # let _ = limit;
+/// ```
 pub struct ByKeyLater<K, F> {
     pub(super) find: F,
     pub(super) without: WithoutKey<K>,

@@ -19,9 +19,28 @@ use super::waited;
 use crate::Head;
 
 pin_project! {
-    /// A request to an [`HttpLimit`](crate::HttpLimit): waits for its limits if it has to, then for the response.
+    /// The future of a call of an [`HttpLimit`](crate::HttpLimit): waits for the limits if it must, then for the response of the
+    /// service.
     ///
-    /// Dropping it leaves the queue, or ends the request and gives back what it holds.
+    /// It resolves to the response of the service, or to the response of the layer if the request is refused. It fails only if the
+    /// service fails. Dropping the future while it waits leaves the queue and takes nothing; dropping it later cancels the call of
+    /// the service and returns the permits.
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    /// use tower::{Layer, Service, service_fn};
+    ///
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// let mut service = HttpLimitLayer::new(RequestLimit::new(gate.clone())).layer(service_fn(async |_: Request<()>| {
+    ///     std::future::pending::<Result<Response<axum::body::Body>, std::io::Error>>().await
+    /// }));
+    /// let call = service.call(Request::new(()));
+    /// assert_eq!(gate.snapshot().in_use(), 1);
+    /// drop(call);
+    /// assert_eq!(gate.snapshot().in_use(), 0);
+    /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub struct ResponseFuture<S, B, L>
     where

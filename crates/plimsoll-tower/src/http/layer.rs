@@ -23,10 +23,10 @@ use crate::{Head, PriorityFrom};
 
 /// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
 ///
-/// The limits are asked in order, and a request is granted all of them or none. A refusal is a response: 429 with
-/// `Retry-After` and `RateLimit` fields for a quota, 503 if the server is full, a status of gRPC for gRPC, each of it as
-/// [set](Self::fields). Permits are returned when the *body* of the response has ended, failed or been dropped. If a
-/// limiter has a queue, requests wait in it.
+/// The limits are asked in order, and a request is granted by all of them or by none. If a limiter has a queue, requests wait
+/// in it. A refusal is a response: 429 with `Retry-After` and `RateLimit` fields for a quota, 503 if the server is full, a
+/// status of gRPC for gRPC; each part can be [changed](Self::respond). Permits are returned when the *body* of the response has
+/// ended, failed or been dropped.
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};
@@ -38,12 +38,21 @@ use crate::{Head, PriorityFrom};
 /// # let _ = layer;
 /// ```
 ///
-/// # Layers inside of layers
+/// # Nested layers
 ///
-/// If a layer further in refuses, this one returns the slots that the request holds, and keeps what it has charged: the
-/// work between the two layers was done. A limit that is set to
-/// [refund](crate::RequestLimit::refund_refused) returns that as well. A limit that is used in both layers charges twice,
-/// unless it charges [once](crate::RequestLimit::once).
+/// If an inner layer refuses a request, this one returns the permits that the request holds, and keeps the charge: the work
+/// between the two layers was done. A limit that is set to [refund](crate::RequestLimit::refund_refused) returns the charge as
+/// well. A limit that is used in both layers charges twice, unless it charges [once](crate::RequestLimit::once).
+///
+/// # Responses to refusals
+///
+/// | part | default | changed by |
+/// |---|---|---|
+/// | status | that of the [`Class`](crate::answer::Class) of the refusal | [`respond`](Self::respond) |
+/// | body | `application/problem+json` | [`problem`](Self::problem), [`respond`](Self::respond) |
+/// | `Retry-After` | if the time to retry is known | [`retry_after`](Self::retry_after), [`retry_full_after`](Self::retry_full_after) |
+/// | `RateLimit`, `RateLimit-Policy` | in refusals | [`fields`](Self::fields), [`send_fields`](Self::send_fields) |
+/// | extensions | [`Refused`](crate::Refused) | |
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct HttpLimitLayer<L> {
     limits: L,
@@ -52,7 +61,17 @@ pub struct HttpLimitLayer<L> {
 }
 
 impl<L: Limits> HttpLimitLayer<L> {
-    /// A layer with one limit, or with a pair of them.
+    /// Creates a layer with one limit, or with a pair of limits.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, TokenBucket};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// let rate = RequestLimit::new(Gate::new(TokenBucket::per_second(100)));
+    /// let slots = RequestLimit::new(Gate::new(Concurrency::new(20)));
+    /// let layer = HttpLimitLayer::new((rate, slots)); // the same as `new(rate).and(slots)`
+    /// # let _ = layer;
+    /// ```
     pub fn new(limits: L) -> Self {
         Self {
             limits,
@@ -61,7 +80,18 @@ impl<L: Limits> HttpLimitLayer<L> {
         }
     }
 
-    /// Another limit, asked after those that are there.
+    /// Adds another limit, which is asked after the current ones.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, TokenBucket};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// let rate = RequestLimit::new(Gate::builder(TokenBucket::per_second(100)).name("rate").build());
+    /// let slots = RequestLimit::new(Gate::builder(Concurrency::new(20)).name("slots").build());
+    /// // A request that finds no slot takes nothing of the rate.
+    /// let layer = HttpLimitLayer::new(rate).and(slots);
+    /// # let _ = layer;
+    /// ```
     pub fn and<M: Limits>(self, limits: M) -> HttpLimitLayer<(L, M)> {
         HttpLimitLayer {
             limits: (self.limits, limits),
@@ -78,8 +108,15 @@ impl<L: Limits> HttpLimitLayer<L> {
 }
 
 impl<L, W> HttpLimitLayer<RequestLimit<L, W>> {
-    /// Takes nothing for a request that a layer further in refuses. See
+    /// Refunds the charge of a request that an inner layer refuses. See
     /// [`RequestLimit::refund_refused`](crate::RequestLimit::refund_refused).
+    ///
+    /// ```
+    /// use plimsoll_tower::per_address;
+    ///
+    /// let layer = per_address(100, 200).refund_refused();
+    /// # let _ = layer;
+    /// ```
     pub fn refund_refused(self) -> Self {
         self.map_limits(RequestLimit::refund_refused)
     }
@@ -115,9 +152,9 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// The priority of requests, which decides who is served first and who is evicted from a queue: a
+    /// Sets the source of the priority of requests, which orders the queue and decides which waiters are evicted: a
     /// [`PriorityHeader`](crate::PriorityHeader), an [`EndpointPriority`](crate::EndpointPriority), a
-    /// [`Priority`](plimsoll::Priority), a closure. Normal unless set.
+    /// [`Priority`](plimsoll::Priority), or a closure. Default: all requests are normal.
     ///
     /// ```
     /// use plimsoll::Priority;
@@ -134,13 +171,13 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// What a response says about the load, for adaptive limits; [`outcome_of`](crate::outcome_of) unless set.
+    /// Sets how a response is classified for adaptive limits. Default: [`outcome_of`](crate::outcome_of).
     ///
     /// ```
     /// use plimsoll::Outcome;
     /// use plimsoll_tower::{load_shedding, outcome_of};
     ///
-    /// // The cache answers in no time, which says nothing about the server behind it.
+    /// // The latency of a cache hit says nothing about the server behind the cache.
     /// let layer = load_shedding().classify(|response| match response.headers().get("x-cache") {
     ///     Some(cache) if cache == "hit" => Outcome::Ignore,
     ///     _ => outcome_of(response).unwrap_or_default(),
@@ -155,21 +192,32 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Returns the permits of a request with the head of its response, whatever becomes of the body: for bodies that last
-    /// as long as the caller likes. A cost that depends on the body is still charged when the body has ended.
+    /// Returns the permits of a request with the head of its response, and not with the end of the body: for bodies that last as
+    /// long as the caller likes. A cost that depends on the body is still charged when the body has ended.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// // Streams of events stay open for hours; only the work until they begin is limited.
+    /// let streams = RequestLimit::new(Gate::new(Concurrency::new(10)));
+    /// let layer = HttpLimitLayer::new(streams).until_head();
+    /// # let _ = layer;
+    /// ```
     pub const fn until_head(mut self) -> Self {
         self.settings.until_head = true;
         self
     }
 
-    /// How long a caller may go without reading on. Off if `None`, which it is unless set: a body holds what its request holds for as long as
-    /// the connection lasts, and clients that never read hold slots until somebody closes their connections.
+    /// Sets the maximum time that a client may stop reading the body of a response. `None`, the default, sets no maximum: a request
+    /// then holds its permits as long as the connection lasts, and clients that never read hold slots until their connections are
+    /// closed.
     ///
-    /// Counted is the time between a part of the body that the server took and the next one it asks for. It takes the next
-    /// one when its buffers have room, that is, when the client has read from a full connection; time in which the handler has
-    /// nothing to send does not count. When it has passed, what the request holds is returned at once and the body is
-    /// over: if it is read on after all, it fails with [`Stalled`](crate::Stalled), which ends the connection, or the stream
-    /// of HTTP/2. Choose many times what the slowest honest client needs for one part of a body, some ten seconds or more.
+    /// The time counts from a part of the body that the server took to its next poll. The server polls for the next part when its
+    /// buffers have room, that is, when the client has read from a full connection; time in which the handler has nothing to send
+    /// does not count. When the time has passed, the permits are returned at once and the body ends: if it is polled again, it
+    /// fails with [`Stalled`](crate::Stalled), which closes the connection, or the stream of HTTP/2. Choose many times what the
+    /// slowest honest client needs for one part of a body, ten seconds or more.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -185,18 +233,26 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Which header fields describe limits; the standard ones unless set.
+    /// Sets the header fields that describe limits. Default: [`Fields::STANDARD`].
+    ///
+    /// ```
+    /// use plimsoll_tower::{answer::Fields, per_address};
+    ///
+    /// // The old field names, for clients that do not know the new ones.
+    /// let layer = per_address(5, 10).fields(Fields::ALL);
+    /// # let _ = layer;
+    /// ```
     pub const fn fields(mut self, fields: Fields) -> Self {
         self.answering.fields = fields;
         self
     }
 
-    /// Which responses carry the [fields](Self::fields); refusals unless set.
+    /// Sets which responses carry the [fields](Self::fields). Default: refusals.
     ///
     /// ```
     /// use plimsoll_tower::{SendFields, per_address};
     ///
-    /// // Clients see what is left before they run into the limit.
+    /// // Clients see the remaining units before they reach the limit.
     /// let layer = per_address(5, 10).send_fields(SendFields::Always);
     /// # let _ = layer;
     /// ```
@@ -205,26 +261,38 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Whether refusals have a `Retry-After`; they do unless set.
+    /// Sets whether refusals have a `Retry-After`. Default: `true`. Without it, clients that retry do so at times of their own,
+    /// which spreads them out.
     pub const fn retry_after(mut self, wanted: bool) -> Self {
         self.answering.retry_after = wanted;
         self
     }
 
-    /// The `Retry-After` of refusals for which nobody knows when there is room: if the server is full (503), or as many
-    /// requests of a caller are in flight as it may have (429). None unless set. gRPC carries it as well.
+    /// Sets the `Retry-After` of refusals for which the time to retry is unknown: the server is full (503), or the caller has
+    /// reached its number of concurrent requests (429). Default: none. gRPC carries it as well.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    /// use std::time::Duration;
+    ///
+    /// let slots = RequestLimit::new(Gate::new(Concurrency::new(100)));
+    /// let layer = HttpLimitLayer::new(slots).retry_full_after(Duration::from_secs(2));
+    /// # let _ = layer;
+    /// ```
     pub const fn retry_full_after(mut self, wait: Duration) -> Self {
         self.answering.retry_full_after = Some(wait);
         self
     }
 
-    /// Whether the body of a refusal is `application/problem+json`, which it is unless set, or a phrase.
+    /// Sets whether the body of a refusal is `application/problem+json` or a phrase of plain text. Default: `true`. See
+    /// [`answer::problem`](crate::answer::problem) for the members of a problem.
     pub const fn problem(mut self, wanted: bool) -> Self {
         self.answering.problem = wanted;
         self
     }
 
-    /// Answers refusals with a response of your own. The header fields of the layer are added where it has none.
+    /// Sets a function that makes the response to a refusal. The header fields of the layer are added where the response has none.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -247,13 +315,34 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Called with every request that is refused.
+    /// Sets a hook that is called with every refused request.
+    ///
+    /// ```
+    /// use plimsoll_tower::per_address;
+    ///
+    /// let layer = per_address(5, 10).on_refused(|request, denied| {
+    ///     eprintln!("{} {}: {}", request.method(), request.uri().path(), denied.reason());
+    /// });
+    /// # let _ = layer;
+    /// ```
     pub fn on_refused(mut self, hook: impl Fn(&Head<'_>, &Denied) + Send + Sync + 'static) -> Self {
         self.answering.on_refused = Some(Arc::new(hook));
         self
     }
 
-    /// Called with every request that is let through.
+    /// Sets a hook that is called with every admitted request, before the service is called.
+    ///
+    /// ```
+    /// use plimsoll_tower::per_address;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// static ADMITTED: AtomicU64 = AtomicU64::new(0);
+    ///
+    /// let layer = per_address(5, 10).on_admitted(|_request| {
+    ///     ADMITTED.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// # let _ = layer;
+    /// ```
     pub fn on_admitted(mut self, hook: impl Fn(&Head<'_>) + Send + Sync + 'static) -> Self {
         self.answering.on_admitted = Some(Arc::new(hook));
         self
@@ -263,7 +352,7 @@ impl<L> HttpLimitLayer<L> {
 impl<S: Clone, L: Clone> Layer<S> for HttpLimitLayer<L> {
     type Service = HttpLimit<S, L>;
 
-    /// Every service made by this layer has the same limits.
+    /// Puts the limits before a service. All services made by this layer share the limits.
     fn layer(&self, inner: S) -> Self::Service {
         let mut shared = self.shared();
         let declares = || look(&inner).priority;

@@ -14,7 +14,9 @@ use super::usage::BodyCost;
 use super::waited::waited;
 use crate::{Head, KeyFrom};
 
-/// One limit on requests: which limiter, whose requests, and at what cost.
+/// One limit on requests: the limiter, the key that requests count by, and their cost.
+///
+/// A limit is put into an [`HttpLimitLayer`](crate::HttpLimitLayer), alone or with [others](crate::HttpLimitLayer::and):
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Keyed, Queue, TokenBucket};
@@ -26,6 +28,15 @@ use crate::{Head, KeyFrom};
 /// let layer = HttpLimitLayer::new(RequestLimit::by_key(rate, Peer::new())).and(RequestLimit::new(slots));
 /// # let _ = layer;
 /// ```
+///
+/// | question | methods | default |
+/// |---|---|---|
+/// | Which requests share a limit? | [`new`](RequestLimit::new), [`by_key`](RequestLimit::by_key), [`by_key_later`](RequestLimit::by_key_later) | |
+/// | What does a request cost at first? | [`cost`](Self::cost), [`cost_by_content_length`](Self::cost_by_content_length), [`cost_by_json`](Self::cost_by_json) | 1 |
+/// | What did it cost in the end? | [`charge_response`](Self::charge_response), [`charge_bytes`](Self::charge_bytes), [`charge_usage`](Self::charge_usage) | the same |
+/// | How long may it wait? | [`shed`](Self::shed), [`queue_timeout`](Self::queue_timeout) | as the queue of the limiter allows |
+/// | What if an inner layer refuses it? | [`refund_refused`](Self::refund_refused) | the charge stays |
+/// | What if it passes the limit twice? | [`once`](Self::once) | it is charged twice |
 #[must_use = "a limit does nothing until it is put into a layer"]
 pub struct RequestLimit<L, W = Everyone> {
     pub(super) limiter: L,
@@ -47,7 +58,7 @@ pub(super) struct Options {
 }
 
 impl<L: Limiter + 'static> RequestLimit<L> {
-    /// One limit for all requests.
+    /// Limits all requests by one limiter.
     pub fn new(limiter: L) -> Self {
         Self {
             limiter,
@@ -58,7 +69,20 @@ impl<L: Limiter + 'static> RequestLimit<L> {
 }
 
 impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
-    /// A limit for each key. Requests without one are [refused](WithoutKey) unless set otherwise.
+    /// Limits requests by key: each key has a limit of its own. Requests without a key are [refused](WithoutKey) unless set
+    /// otherwise.
+    ///
+    /// ```
+    /// use plimsoll::{Keyed, TokenBucket};
+    /// use plimsoll_tower::keys::HeaderKey;
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(50));
+    /// let limit = RequestLimit::by_key(per_tenant, HeaderKey::named("x-tenant")?);
+    /// let layer = HttpLimitLayer::new(limit);
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by_key(limiter: L, key: K) -> Self {
         Self {
             limiter,
@@ -70,7 +94,7 @@ impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
         }
     }
 
-    /// What becomes of requests that have no key.
+    /// Sets how requests without a key are handled. Default: [`WithoutKey::Refuse`].
     pub fn without_key(mut self, without: WithoutKey<Owned<K>>) -> Self {
         self.subject.without = without;
         self
@@ -89,14 +113,17 @@ where
     F: Fn(&Head<'_>) -> T,
     T: Future<Output = Option<K>>,
 {
-    /// A limit for each key that `find` finds, which may take a while: an account looked up by its token.
+    /// Limits requests by a key that `find` looks up asynchronously, such as an account by its token.
+    ///
+    /// The request waits for the lookup before it is decided. If `find` resolves to `None`, the request has no key. The time of the
+    /// lookup counts towards the [`queue_timeout`](Self::queue_timeout).
     ///
     /// ```
     /// use plimsoll::{Keyed, TokenBucket};
     /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
     ///
     /// async fn account_of(token: Option<String>) -> Option<u64> {
-    ///     // A database knows.
+    ///     // A database query.
     ///     token.map(|token| token.len() as u64)
     /// }
     ///
@@ -118,7 +145,7 @@ where
         }
     }
 
-    /// What becomes of requests that have no key.
+    /// Sets how requests without a key are handled. Default: [`WithoutKey::Refuse`].
     pub fn without_key(mut self, without: WithoutKey<K>) -> Self {
         self.subject.without = without;
         self
@@ -142,21 +169,40 @@ impl<L, W> RequestLimit<L, W> {
         self
     }
 
-    /// What a request costs; 1 unless set. A cost of 0 takes nothing, and is let through while anything is available.
+    /// Sets the cost of a request. Default: 1. A cost of 0 takes nothing, and is granted while anything is available.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_tower::RequestLimit;
+    ///
+    /// // A search costs ten times as much as any other request.
+    /// let limit = RequestLimit::new(Gate::new(TokenBucket::per_second(100)))
+    ///     .cost(|head| if head.uri().path() == "/search" { 10 } else { 1 });
+    /// ```
     pub fn cost(mut self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.options.cost = Some(Arc::new(cost));
         self
     }
 
-    /// A request costs as many as the bytes of its body, or `unknown` where that is not said beforehand.
+    /// Sets the cost of a request to the length of its body in bytes, or to `unknown` if the request does not state it.
     ///
-    /// A length above what a limiter can grant at once is refused as too large, however large it is.
+    /// A length above the maximum that the limiter can grant at once is refused as too large. If the request states several
+    /// lengths, the largest counts.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_tower::RequestLimit;
+    ///
+    /// // 10 MiB of uploads per second. A chunked body costs 64 KiB.
+    /// let uploads = RequestLimit::new(Gate::new(TokenBucket::per_second(10 << 20))).cost_by_content_length(64 << 10);
+    /// ```
     pub fn cost_by_content_length(self, unknown: u64) -> Self {
         self.cost(move |head| content_length(head, unknown))
     }
 
-    /// A request costs what its JSON body says, or `unknown` where it does not. A layer further out reads it, the `JsonCost` of
-    /// the module `json` (feature `json`); any other that puts a [`BodyCost`](crate::BodyCost) into the extensions does as well.
+    /// Sets the cost of a request to the cost in its JSON body, or to `unknown` if the body has none. An outer layer reads it: the
+    /// `JsonCost` of the module `json` (feature `json`), or any other layer that inserts a [`BodyCost`](crate::BodyCost) into the
+    /// extensions of the request.
     pub fn cost_by_json(self, unknown: u64) -> Self {
         self.cost(move |head| match head.extensions().get() {
             Some(BodyCost(cost)) => *cost,
@@ -164,13 +210,13 @@ impl<L, W> RequestLimit<L, W> {
         })
     }
 
-    /// What a request really cost, when its response is there: if it is less than what was taken before, the rest is
-    /// returned; if it is more, that is [charged](plimsoll::Gate::charge).
+    /// Settles the cost from the response. If it is less than the cost taken before, the rest is refunded; if it is more, the
+    /// difference is [charged](plimsoll::Gate::charge).
     ///
     /// ```
     /// # use plimsoll::{Keyed, TokenBucket};
     /// # use plimsoll_tower::{RequestLimit, keys::{Address, Peer}};
-    /// // Only logins that fail count. Until it is known, a login counts as failed, so that many at once gain nothing.
+    /// // Only failed logins count. Until the response is there a login counts as failed, so that concurrent ones gain nothing.
     /// # let keyed: Keyed<Address, _> = Keyed::new(TokenBucket::per_second(1));
     /// let logins = RequestLimit::by_key(keyed, Peer::new())
     ///     .charge_response(|response| u64::from(response.status() == 401));
@@ -183,54 +229,88 @@ impl<L, W> RequestLimit<L, W> {
         self
     }
 
-    /// What a request really cost, by the bytes of the body that were sent, when it has ended or nobody wants the rest.
+    /// Settles the cost from the body bytes: `cost` is called with the number of bytes of the response body that were sent, when
+    /// the body has ended, failed or been dropped.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_tower::RequestLimit;
+    ///
+    /// // One unit for each started KiB.
+    /// let downloads = RequestLimit::new(Gate::new(TokenBucket::per_second(10_000)))
+    ///     .charge_bytes(|bytes| bytes.div_ceil(1024));
+    /// ```
     pub fn charge_bytes(mut self, cost: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Self {
         self.options.settle = Settle::ByBytes(Arc::new(cost));
         self
     }
 
-    /// What a request really cost, by what its handler says: it finds a [`Usage`](crate::Usage) in the extensions of
-    /// the request, and what that says when the body has ended is charged, as if it had been taken when the request
-    /// was let in.
+    /// Settles the cost from the usage reported by the handler. The handler finds a [`Usage`](crate::Usage) in the extensions of
+    /// the request; its total is charged when the body of the response has ended, as if it had been taken when the request was
+    /// admitted.
     ///
-    /// A caller that hangs up before that pays the [cost](Self::cost) that was taken for the request, or what was reported
-    /// so far if that is more, unless the handler has said that its report is [complete](crate::Usage::finish).
+    /// A caller that disconnects before that is charged the [cost](Self::cost) that was taken for the request, or the usage
+    /// reported so far if that is more, unless the handler has marked the usage as [complete](crate::Usage::finish).
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use plimsoll_tower::Usage;
+    ///
+    /// async fn query<B>(request: Request<B>) -> Response<String> {
+    ///     let rows = 42;
+    ///     if let Some(usage) = request.extensions().get::<Usage>() {
+    ///         usage.add(rows);
+    ///         usage.finish();
+    ///     }
+    ///     Response::new(format!("{rows} rows"))
+    /// }
+    /// ```
     pub fn charge_usage(mut self) -> Self {
         self.options.settle = Settle::ByUsage;
         self
     }
 
-    /// Refuses what cannot be granted at once, even if the limiter has a queue.
+    /// Refuses requests that cannot be granted at once, even if the limiter has a queue.
     pub const fn shed(mut self) -> Self {
         self.options.sheds = true;
         self
     }
 
-    /// How long a request may wait, for this limit and for all that it has waited for before. As long as it takes, or as the
-    /// queue of the limiter allows, if `None`, which it is unless set.
+    /// Sets the maximum time that a request may wait for this limit and all limits before it. `None`, the default, sets no maximum:
+    /// a request waits as long as the queue of the limiter allows.
     ///
-    /// Time that a request has spent waiting, in this layer and in layers further out, counts: a request that passes
-    /// several limits has one deadline, not one for each of them.
+    /// Time that a request has already waited, in this layer and in outer layers, counts: a request that passes several limits has
+    /// one deadline, not one for each limit.
     ///
-    /// A rate knows when a turn comes, and refuses at once what would come too late. A limit on what is under way cannot
-    /// know when others end, and refuses when the time is up.
+    /// A rate limit knows when a request would be granted, and refuses at once if that is too late. A concurrency limit does not
+    /// know when other requests end, and refuses when the time is up.
     pub fn queue_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.options.queue_timeout = longest.into();
         self
     }
 
-    /// Takes nothing for a request that a layer further in refuses.
+    /// Refunds the charge of a request that an inner layer refuses.
     ///
-    /// Unless set, the charge stays: between this layer and the one that refuses, work was done for the request, such as
-    /// looking up an account, and whoever has used up the inner limit would have that work for nothing, as often as it
-    /// likes. Say this where nothing of value is done between the two, and callers should not pay here for what another
-    /// limit does not let them do. Slots are returned in any case.
+    /// By default the charge stays: between this layer and the inner one, work was done for the request, such as looking up an
+    /// account, and a caller that has used up the inner limit could repeat that work for free. Set this if nothing expensive is
+    /// done between the two layers, and callers should not pay here for requests that another limit refuses. Permits of concurrency
+    /// limits are returned in any case.
     pub const fn refund_refused(mut self) -> Self {
         self.options.refunds_refused = true;
         self
     }
 
-    /// Charges a request once, though clones of this limit hang in several places that it passes.
+    /// Charges a request once, although it passes clones of this limit in several layers.
+    ///
+    /// ```
+    /// use plimsoll::{Gate, TokenBucket};
+    /// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+    ///
+    /// let limit = RequestLimit::new(Gate::new(TokenBucket::per_second(100))).once();
+    /// // A request through both layers is charged by the outer one only.
+    /// let (outer, inner) = (HttpLimitLayer::new(limit.clone()), HttpLimitLayer::new(limit));
+    /// # let _ = (outer, inner);
+    /// ```
     pub fn once(mut self) -> Self {
         self.options.once = Some(Once::default());
         self

@@ -14,9 +14,26 @@ use super::settle::Done;
 use crate::Head;
 use crate::answer::{Class, LimitStatus};
 
-/// The limits on a request: a [`RequestLimit`](crate::RequestLimit), or a pair of limits, which may be pairs again.
+/// The limits of an [`HttpLimitLayer`](crate::HttpLimitLayer): a [`RequestLimit`](crate::RequestLimit), or a pair of limits,
+/// which may be pairs again. A request is granted by all of them or by none.
 ///
-/// Not to be implemented outside this crate: [`HttpLimitLayer::and`](crate::HttpLimitLayer::and) makes pairs.
+/// This trait is sealed; [`HttpLimitLayer::and`](crate::HttpLimitLayer::and) makes pairs.
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate, TokenBucket};
+/// use plimsoll_tower::{HttpLimitLayer, Limits, RequestLimit};
+///
+/// fn with_slots<L: Limits>(layer: HttpLimitLayer<L>) -> HttpLimitLayer<impl Limits> {
+///     layer.and(RequestLimit::new(Gate::new(Concurrency::new(100))))
+/// }
+///
+/// let rate = RequestLimit::new(Gate::new(TokenBucket::per_second(5)));
+/// let layer = with_slots(HttpLimitLayer::new(rate));
+/// # let _ = layer;
+/// ```
+///
+/// If several limits refuse a request, the response names the first of them. A request that waits in a queue holds none of
+/// the others, so requests with limits in different order cannot deadlock.
 pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     /// What is held of them while a request is worked on.
     #[doc(hidden)]

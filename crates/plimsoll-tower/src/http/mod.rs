@@ -1,4 +1,4 @@
-//! Limits for services that speak HTTP, which answer for themselves.
+//! Limits for services that speak HTTP. Refusals are responses.
 
 mod all;
 mod answering;

@@ -1,4 +1,4 @@
-//! What is held of one limit, and what is done with it.
+//! The permit and key of one limit.
 
 use plimsoll::{Demand, Denied, Moment, Permit, Priority, Standing};
 

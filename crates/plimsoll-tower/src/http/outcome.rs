@@ -1,4 +1,4 @@
-//! What a response says about the load.
+//! Classification of responses for adaptive limits.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -6,15 +6,37 @@ use plimsoll::Outcome;
 
 use super::settle::ResponseHead;
 
-/// What a response says about the load, unless a layer [classifies](crate::HttpLimitLayer::classify) by itself.
+/// Returns the outcome of a response for adaptive limits. A layer can [classify](crate::HttpLimitLayer::classify) otherwise.
 ///
-/// | HTTP | gRPC | |
+/// | HTTP | gRPC | outcome |
 /// |---|---|---|
-/// | below 500, but 429 | what the caller is to blame for, and success | success |
+/// | below 500, except 429 | success, and errors of the caller | success |
 /// | 429, 503, 504 | `RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `DEADLINE_EXCEEDED` | overload |
-/// | all others | all others | nothing: what fails is often fast |
+/// | all others | all others | ignored: failures are often fast |
 ///
-/// `None` if it stands in the trailers, as gRPC's status does, or at the end of the body, as that of gRPC-Web does.
+/// `None` if the status is in the trailers, as in gRPC, or at the end of the body, as in gRPC-Web. The layer then reads it from
+/// there when the body has ended.
+///
+/// ```
+/// use http::Response;
+/// use plimsoll::Outcome;
+/// use plimsoll_tower::{ResponseHead, outcome_of};
+///
+/// let response = Response::builder().status(503).body(())?;
+/// assert_eq!(outcome_of(ResponseHead::of(&response)), Some(Outcome::Overload));
+/// # Ok::<(), http::Error>(())
+/// ```
+///
+/// A failed call of gRPC without a message has its status in the headers:
+///
+/// ```
+/// # use http::Response;
+/// # use plimsoll::Outcome;
+/// # use plimsoll_tower::{ResponseHead, outcome_of};
+/// let failed = Response::builder().header("content-type", "application/grpc").header("grpc-status", "14").body(())?;
+/// assert_eq!(outcome_of(ResponseHead::of(&failed)), Some(Outcome::Overload));
+/// # Ok::<(), http::Error>(())
+/// ```
 #[must_use]
 pub fn outcome_of(head: ResponseHead<'_>) -> Option<Outcome> {
     match head.status() {

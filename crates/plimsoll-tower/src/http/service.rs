@@ -14,12 +14,30 @@ use super::request_permits::RequestPermits;
 use super::shared::Shared;
 use crate::Head;
 
-/// A service behind limits that answers for itself when it refuses. Made by
-/// [`HttpLimitLayer`](crate::HttpLimitLayer).
+/// A service behind limits, which answers refused requests by itself. Made by [`HttpLimitLayer`](crate::HttpLimitLayer).
 ///
-/// It is ready when the service behind it is: readiness takes nothing of a limit, polls nothing of the runtime, and is
-/// not passed on to clones. A request that has to wait does so in the future of its call, and calls a clone of the service
-/// when its turn has come.
+/// The service is ready when the inner service is ready: readiness acquires nothing from the limits, polls nothing of the
+/// runtime, and is not passed on to clones. A request that must wait does so in the future of its call, and calls a clone of
+/// the inner service when it is granted. A refused request never reaches the inner service; its response carries
+/// [`Refused`](crate::Refused) in its extensions. Errors are those of the inner service only.
+///
+/// ```
+/// use http::{Request, Response, StatusCode};
+/// use plimsoll::{Gate, TokenBucket};
+/// use plimsoll_tower::{HttpLimitLayer, RequestLimit};
+/// use tower::{Layer, Service, ServiceExt, service_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limit = RequestLimit::new(Gate::new(TokenBucket::per_second(1)));
+/// let mut service = HttpLimitLayer::new(limit).layer(service_fn(async |_: Request<()>| {
+///     Ok::<_, std::convert::Infallible>(Response::new(axum::body::Body::empty()))
+/// }));
+/// let first = service.ready().await?.call(Request::new(())).await?;
+/// let second = service.ready().await?.call(Request::new(())).await?;
+/// assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS));
+/// assert_eq!(second.headers()["retry-after"], "1");
+/// # Ok::<_, std::convert::Infallible>(()) }).unwrap();
+/// ```
 pub struct HttpLimit<S, L> {
     inner: S,
     shared: Arc<Shared<L>>,
@@ -36,12 +54,21 @@ impl<S, L> HttpLimit<S, L> {
         HttpLimit::new(inner, Arc::clone(&self.shared))
     }
 
-    /// The service behind the limits.
+    /// Returns a reference to the inner service. Calls through it bypass the limits.
+    ///
+    /// ```
+    /// use plimsoll_tower::per_address;
+    /// use tower::Layer;
+    ///
+    /// let service = per_address(5, 10).layer("any service");
+    /// assert_eq!(*service.inner(), "any service");
+    /// assert_eq!(service.into_inner(), "any service");
+    /// ```
     pub const fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// The service behind the limits, without the limits.
+    /// Returns the inner service without the limits.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -106,7 +133,7 @@ where
     }
 }
 
-/// A clone has the same limits.
+/// A clone shares the limits.
 impl<S: Clone, L> Clone for HttpLimit<S, L> {
     fn clone(&self) -> Self {
         Self {

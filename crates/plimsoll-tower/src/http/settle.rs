@@ -1,4 +1,4 @@
-//! What a request came to, when that is known only afterwards.
+//! The final cost of a request, if it is known only afterwards.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use plimsoll::Outcome;
 
 use super::usage::Usage;
 
-/// A response without its body: what outcomes and costs are read from.
+/// A response without its body. Outcomes and costs are read from it.
 ///
 /// ```
 /// use http::{Response, StatusCode};
@@ -18,6 +18,10 @@ use super::usage::Usage;
 /// assert_eq!((head.status(), &head.headers()["x-cost"]), (StatusCode::NOT_FOUND, &"3".parse()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`RequestLimit::charge_response`](crate::RequestLimit::charge_response) and
+/// [`HttpLimitLayer::classify`](crate::HttpLimitLayer::classify) pass it to their closures. It consists of references, so copying
+/// it is cheap.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'r> {
     status: StatusCode,
@@ -26,7 +30,7 @@ pub struct ResponseHead<'r> {
 }
 
 impl<'r> ResponseHead<'r> {
-    /// The head of this response, whatever its body.
+    /// Returns the head of a response with any type of body.
     #[must_use]
     pub fn of<B>(response: &'r Response<B>) -> Self {
         Self {
@@ -36,19 +40,33 @@ impl<'r> ResponseHead<'r> {
         }
     }
 
-    /// The status.
+    /// Returns the status.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// All header fields.
+    /// Returns all header fields.
     #[must_use]
     pub const fn headers(&self) -> &'r HeaderMap {
         self.headers
     }
 
-    /// What the handler says to the layers around it.
+    /// Returns the extensions: values that the handler passes to the layers around it.
+    ///
+    /// ```
+    /// use http::Response;
+    /// use plimsoll_tower::ResponseHead;
+    ///
+    /// #[derive(Clone, Copy)]
+    /// struct Rows(u64);
+    ///
+    /// // For `RequestLimit::charge_response`.
+    /// let cost = |response: ResponseHead<'_>| response.extensions().get().map_or(1, |Rows(rows)| *rows);
+    /// let mut response = Response::new(());
+    /// response.extensions_mut().insert(Rows(42));
+    /// assert_eq!(cost(ResponseHead::of(&response)), 42);
+    /// ```
     #[must_use]
     pub const fn extensions(&self) -> &'r Extensions {
         self.extensions

@@ -1,7 +1,7 @@
-//! Bodies that nobody reads.
+//! Bodies that the client does not read.
 //!
-//! A server polls a body when it has room for more of it, and it has room when the client reads. A client that does not
-//! read is a body that is not polled; so what the request holds is returned by the alarm of a clock, not by the body.
+//! A server polls a body when its buffers have room, and they have room when the client reads. A client that does not read
+//! leaves the body unpolled; the permits are therefore returned by a timer and not by the body.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,18 @@ use plimsoll::{Clock, Sleep};
 use super::body::Lasting;
 use super::limits::Limits;
 
-/// The error of a body that was not read for [too long](crate::HttpLimitLayer::stall_timeout).
+/// The error of a body that was not read for [too long](crate::HttpLimitLayer::stall_timeout). The permits of its request have
+/// been returned.
+///
+/// It is the error of [`LimitBody`](crate::LimitBody), boxed:
+///
+/// ```
+/// use plimsoll_tower::Stalled;
+///
+/// let error: Box<dyn std::error::Error + Send + Sync> = Box::new(Stalled);
+/// assert!(error.is::<Stalled>());
+/// assert_eq!(error.to_string(), "the body was not read for too long");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stalled;
 
@@ -63,7 +74,7 @@ impl<L: Limits> Wake for Cell<L> {
             None
         };
         drop(inside);
-        // Not under the lock: it wakes whoever waits for it.
+        // Not under the lock: returning permits wakes other tasks.
         drop(held);
     }
 }

@@ -1,4 +1,4 @@
-//! Which limit a request counts against, and how that limit is asked.
+//! The limiter or key that a request counts against, and how it is asked.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -18,16 +18,29 @@ use crate::answer::Class;
 use crate::keys::Missing;
 use crate::{Head, KeyFrom};
 
-/// What becomes of a request that has no key.
+/// How a limit by key handles a request without a key.
+///
+/// ```
+/// use plimsoll::{Keyed, TokenBucket};
+/// use plimsoll_tower::keys::HeaderKey;
+/// use plimsoll_tower::{RequestLimit, WithoutKey};
+///
+/// let per_tenant: Keyed<String, _> = Keyed::new(TokenBucket::per_second(50));
+/// let limit = RequestLimit::by_key(per_tenant, HeaderKey::named("x-tenant")?)
+///     .without_key(WithoutKey::Share("anonymous".to_owned()));
+/// # let _ = limit;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum WithoutKey<K> {
-    /// It is refused: nobody escapes a limit by leaving a header out.
+    /// Refuses it, so that a client cannot escape the limit by omitting a header. The answer is 400, or 500 if the server [does not
+    /// record](crate::keys::Missing) the key.
     #[default]
     Refuse,
-    /// This limit does not hold for it.
+    /// Admits it without asking this limit.
     Skip,
-    /// All that have none share the limit of this key.
+    /// Counts it against this key, which all requests without a key share.
     Share(K),
 }
 
@@ -143,7 +156,20 @@ impl Take {
     }
 }
 
-/// All requests count against one limit.
+/// All requests count against one limiter. The subject of [`RequestLimit::new`](crate::RequestLimit::new), named where the type
+/// of a limit is written out:
+///
+/// ```
+/// use plimsoll::{Concurrency, Gate};
+/// use plimsoll_tower::{Everyone, HttpLimitLayer, RequestLimit};
+///
+/// type Slots = HttpLimitLayer<RequestLimit<Gate<Concurrency>, Everyone>>;
+///
+/// fn slots(limit: u64) -> Slots {
+///     HttpLimitLayer::new(RequestLimit::new(Gate::new(Concurrency::new(limit))))
+/// }
+/// # let _ = slots(10);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Everyone;
 
@@ -201,7 +227,21 @@ impl<L: Limiter + 'static> Subject<L> for Everyone {
     }
 }
 
-/// Requests count by a key that is in the request.
+/// Requests count by a key that is read from the request. The subject of [`RequestLimit::by_key`](crate::RequestLimit::by_key),
+/// named where the type of a limit is written out:
+///
+/// ```
+/// use plimsoll::{Keyed, TokenBucket};
+/// use plimsoll_tower::keys::HeaderKey;
+/// use plimsoll_tower::{ByKey, HttpLimitLayer, RequestLimit};
+///
+/// type PerTenant = HttpLimitLayer<RequestLimit<Keyed<String, TokenBucket>, ByKey<HeaderKey>>>;
+///
+/// fn per_tenant(header: HeaderKey) -> PerTenant {
+///     HttpLimitLayer::new(RequestLimit::by_key(Keyed::new(TokenBucket::per_second(50)), header))
+/// }
+/// # let _ = per_tenant;
+/// ```
 #[derive(Clone)]
 pub struct ByKey<K: KeyFrom> {
     pub(super) key: K,

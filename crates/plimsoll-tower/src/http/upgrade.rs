@@ -157,7 +157,7 @@ type Served = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 /// Hands a connection on when it has been upgraded.
 struct Relay {
-    /// Somebody has woken it since it last looked.
+    /// Set by a wake-up that came while the state was locked.
     again: AtomicBool,
     state: Mutex<Option<Waiting>>,
 }
@@ -175,7 +175,7 @@ impl Relay {
             let mut state = match self.state.try_lock() {
                 Ok(state) => state,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                // Whoever has it looks again.
+                // The holder of the lock polls again.
                 Err(TryLockError::WouldBlock) => return,
             };
             self.again.store(false, Ordering::SeqCst);
@@ -192,7 +192,7 @@ impl Relay {
                 return;
             };
             drop(state);
-            // If it failed, dropping the rest says so to whoever waits for the upgrade.
+            // If it failed, dropping the rest fails the upgrade that the handler awaits.
             if let Ok(real) = real {
                 *lock(&waiting.upgraded) = Some(real);
                 let done = waiting.served.as_mut();

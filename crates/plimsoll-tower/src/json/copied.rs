@@ -12,7 +12,11 @@ use crate::Usage;
 use crate::http::copy;
 
 pin_project! {
-    /// The body of an answer that is read as it passes, for what the request has used.
+    /// The body of a response that is read for its usage as it passes. Made by a [`Metered`](super::Metered) service.
+    ///
+    /// Frames, trailers and errors pass unchanged, and nothing is held back. Up to the [maximum](super::JsonUsage::max) of bytes is
+    /// copied; a body that exceeds it is no longer copied, and its copy is dropped. The usage is reported with the last frame, or
+    /// when the announced length has passed. A body that is dropped or fails before that reports nothing.
     pub struct Copied<B> {
         #[pin]
         body: B,
@@ -21,22 +25,22 @@ pin_project! {
     }
 }
 
-/// What is read of an answer.
+/// The state of reading a response.
 pub(super) struct Reader {
     pub(super) measure: Arc<Measure>,
     pub(super) usage: Usage,
-    /// What is charged where the answer does not say.
+    /// The usage to report if the response has none.
     pub(super) otherwise: Option<u64>,
-    /// How long the body is; endless if that is not known.
+    /// The length of the body; `u64::MAX` if it is unknown.
     pub(super) length: u64,
     pub(super) text: Vec<u8>,
     pub(super) passed: u64,
-    /// Whether it is too long to be kept.
+    /// Whether it is too long to be copied.
     pub(super) is_lost: bool,
 }
 
 impl Reader {
-    /// Keeps a part. Returns whether it was the last, by the length that was announced.
+    /// Copies a part. Returns whether it was the last one according to the announced length.
     fn sees(&mut self, data: &impl Buf) -> bool {
         self.passed += data.remaining() as u64;
         let kept = self.text.len() + data.remaining();
@@ -49,7 +53,7 @@ impl Reader {
         self.passed >= self.length
     }
 
-    /// Says what was used.
+    /// Reports the usage.
     fn finish(self) {
         let read = (!self.is_lost)
             .then(|| self.measure.read(&self.text))

@@ -18,21 +18,27 @@ use super::replayed::{Part, Replayed};
 use crate::Head;
 use crate::http::{BodyBytes, BodyCost, copy};
 
-/// Reads what a request will cost from its JSON body, before the limits further in. See the [module](super).
+/// A layer that reads the cost of a request from its JSON body and inserts it as a [`BodyCost`] into the extensions of the
+/// request, for [limits](crate::RequestLimit::cost_by_json) further in. See the [module](super).
 ///
 /// ```
 /// use plimsoll_tower::json::JsonCost;
 ///
-/// // What is asked for at most, and one for each message of the conversation.
-/// let cost = JsonCost::of("/max_tokens").and_length_of("/messages").bound(256 << 10);
+/// // The maximum that the request asks for, and one for each message of the conversation.
+/// let cost = JsonCost::of("/max_tokens").and_length_of("/messages").max(256 << 10);
 /// assert!(JsonCost::try_of("max_tokens").is_err());
 /// ```
+///
+/// Several values are added up. A value that is missing or is no number adds nothing; if all of them are missing, the cost is
+/// unknown and no [`BodyCost`] is inserted.
+///
+/// [`BodyCost`]: crate::BodyCost
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct JsonCost(Measure);
 
 impl JsonCost {
-    /// The number at this JSON pointer.
+    /// Reads the number at this JSON pointer. Fractions are rounded up.
     ///
     /// # Panics
     ///
@@ -42,16 +48,24 @@ impl JsonCost {
         or_panic(Self::try_of(pointer))
     }
 
-    /// [`of`](Self::of) with a pointer that the program has not chosen itself.
+    /// [`of`](Self::of) for a pointer that comes from outside of the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it begins with a slash, or is empty.
+    /// If it is not a JSON pointer: it must be empty or begin with a slash.
     pub fn try_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Number).map(Self)
     }
 
-    /// The length of the list at this JSON pointer.
+    /// Reads the length of the array at this JSON pointer.
+    ///
+    /// ```
+    /// use plimsoll_tower::json::JsonCost;
+    ///
+    /// // A batch costs one for each of its items.
+    /// let cost = JsonCost::length_of("/items");
+    /// # let _ = cost;
+    /// ```
     ///
     /// # Panics
     ///
@@ -61,16 +75,24 @@ impl JsonCost {
         or_panic(Self::try_length_of(pointer))
     }
 
-    /// [`length_of`](Self::length_of) with a pointer that the program has not chosen itself.
+    /// [`length_of`](Self::length_of) for a pointer that comes from outside of the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer.
+    /// If it is not a JSON pointer: it must be empty or begin with a slash.
     pub fn try_length_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Length).map(Self)
     }
 
-    /// The number at this JSON pointer is added.
+    /// Adds the number at this JSON pointer.
+    ///
+    /// ```
+    /// use plimsoll_tower::json::JsonCost;
+    ///
+    /// // The documents to rank, and the tokens of the summary.
+    /// let cost = JsonCost::of("/top_k").and("/summary/max_tokens");
+    /// # let _ = cost;
+    /// ```
     ///
     /// # Panics
     ///
@@ -80,7 +102,15 @@ impl JsonCost {
         or_panic(self.0.and(pointer, Of::Number).map(Self))
     }
 
-    /// The length of the list at this JSON pointer is added.
+    /// Adds the length of the array at this JSON pointer.
+    ///
+    /// ```
+    /// use plimsoll_tower::json::JsonCost;
+    ///
+    /// // The tokens of the answer, and one for each message of the prompt.
+    /// let cost = JsonCost::of("/max_tokens").and_length_of("/messages");
+    /// # let _ = cost;
+    /// ```
     ///
     /// # Panics
     ///
@@ -90,8 +120,11 @@ impl JsonCost {
         or_panic(self.0.and(pointer, Of::Length).map(Self))
     }
 
-    /// So many bytes of a body are kept at most; of what is longer the cost is not known. 64 KiB unless set.
-    pub const fn bound(mut self, bytes: usize) -> Self {
+    /// Sets the maximum length of a body that is read. The cost of a longer body is unknown. Default: 64 KiB.
+    ///
+    /// Frames are buffered until the body has ended or exceeds the maximum. A body that states a longer length is not buffered at
+    /// all.
+    pub const fn max(mut self, bytes: usize) -> Self {
         self.0.bound = bytes;
         self
     }
@@ -113,20 +146,20 @@ impl<S> Layer<S> for JsonCost {
     }
 }
 
-/// Reads something from the bodies of requests, before the limits further in.
+/// Reads the bodies of requests before inner limits are asked.
 #[doc(hidden)]
 pub trait BodyReader: Send + Sync {
-    /// How many bytes of the body of this request are to be read at most, if it is to be read at all.
+    /// The maximum number of bytes to read of this body. `None` if it is not read.
     fn bound(&self, head: &Head<'_>) -> Option<usize>;
 
-    /// Whether the bytes of this body are to be counted as they pass, in [`BodyBytes`].
+    /// Whether the bytes of this body are counted as they pass, in [`BodyBytes`].
     fn counts(&self, head: &Head<'_>) -> bool {
         let _ = head;
         false
     }
 
-    /// Leaves what the body says in the extensions of the request. The text is empty if the body is longer than the bound,
-    /// or has failed.
+    /// Inserts values from the body into the extensions of the request. The text is empty if the body is longer than the bound, or
+    /// has failed.
     fn read(&self, text: &[u8], parts: &mut Parts);
 }
 
@@ -142,7 +175,25 @@ impl BodyReader for Measure {
     }
 }
 
-/// A service that is told what the bodies of its requests say they cost. Made by a [`JsonCost`].
+/// A service that reads the cost of a request from its body before the inner service is called. Made by a [`JsonCost`].
+///
+/// The inner service receives the body as a [`Replayed`] body, with the same frames, trailers and errors. Requests whose body
+/// is not read are passed on at once.
+///
+/// ```
+/// use http::Request;
+/// use plimsoll_tower::json::{BodyCost, JsonCost, Replayed};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let service = JsonCost::of("/max_tokens").layer(service_fn(async |request: Request<Replayed<axum::body::Body>>| {
+///     Ok::<_, std::io::Error>(request.extensions().get::<BodyCost>().copied())
+/// }));
+/// let request = Request::post("/").header("content-type", "application/json");
+/// let request = request.body(axum::body::Body::from(r#"{ "max_tokens": 700 }"#)).unwrap();
+/// assert_eq!(service.oneshot(request).await.unwrap(), Some(BodyCost(700)));
+/// # });
+/// ```
 #[derive(Clone)]
 pub struct Estimated<S> {
     inner: S,
@@ -150,7 +201,7 @@ pub struct Estimated<S> {
 }
 
 impl<S> Estimated<S> {
-    /// A service before which bodies are read in another way.
+    /// A service with another reader of bodies.
     #[doc(hidden)]
     pub fn new(inner: S, reader: Arc<dyn BodyReader>) -> Self {
         Self { inner, reader }
@@ -213,7 +264,7 @@ where
     }
 }
 
-/// A request whose body is being read.
+/// A request while its body is read.
 struct Reading<S, B: Body> {
     parts: Parts,
     body: Pin<Box<B>>,
@@ -226,7 +277,7 @@ struct Reading<S, B: Body> {
 }
 
 impl<S, B: Body> Reading<S, B> {
-    /// Reads on until the body has ended, has failed, or is too long. Says whether there is a rest.
+    /// Reads until the body has ended, has failed, or is too long. Returns whether more may follow.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             let Some(part) = ready!(self.body.as_mut().poll_frame(cx)) else {
@@ -248,7 +299,7 @@ impl<S, B: Body> Reading<S, B> {
         }
     }
 
-    /// The request, with what its body says.
+    /// The request, with the values from its body.
     fn finish(mut self, has_rest: bool) -> (S, Request<Replayed<B>>) {
         self.reader.read(&self.text, &mut self.parts);
         let rest = has_rest.then_some(self.body);
@@ -258,7 +309,10 @@ impl<S, B: Body> Reading<S, B> {
 }
 
 pin_project! {
-    /// A request whose body is read before it goes on.
+    /// The future of a call of an [`Estimated`] service: reads the body if it must, then calls the inner service when that is ready
+    /// again, and waits for its response.
+    ///
+    /// Dropping it while the body is read drops the request; the inner service is not called.
     pub struct EstimatedFuture<S, B>
     where
         S: Service<Request<Replayed<B>>>,

@@ -1,15 +1,15 @@
-//! What is read of a document.
+//! Values of a JSON document.
 
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use plimsoll::InvalidLimit;
 use serde_json::Value;
 
-/// Where numbers are, and lists whose lengths count. What is found is added up.
+/// The pointers to numbers and arrays. The numbers and the lengths of the arrays are added up.
 #[derive(Clone, Debug)]
 pub(super) struct Measure {
     pointers: Vec<(Box<str>, Of)>,
-    /// The most bytes that are kept.
+    /// The maximum number of bytes of a document.
     pub(super) bound: usize,
 }
 
@@ -28,7 +28,7 @@ impl Measure {
         empty.and(pointer, of)
     }
 
-    /// Something else counts too.
+    /// Adds another pointer.
     pub(super) fn and(mut self, pointer: &str, of: Of) -> Result<Self, InvalidLimit> {
         if !(pointer.is_empty() || pointer.starts_with('/')) {
             let expected = "a JSON pointer, such as /max_tokens";
@@ -38,7 +38,7 @@ impl Measure {
         Ok(self)
     }
 
-    /// What a document comes to; `None` if it is none, or nothing of it is there.
+    /// The sum of the values of a document. `None` if it is not JSON, or has none of them.
     pub(super) fn read(&self, document: &[u8]) -> Option<u64> {
         let document: Value = serde_json::from_slice(document).ok()?;
         let found = self.pointers.iter().filter_map(|(pointer, of)| {
@@ -51,7 +51,7 @@ impl Measure {
         found.reduce(u64::saturating_add)
     }
 
-    /// Whether a body is to be read: it is JSON, and not longer than what is kept, as far as is said.
+    /// Whether a body is read: it is JSON, and its stated length is at most the bound.
     pub(super) fn fits(&self, headers: &HeaderMap) -> bool {
         let length = headers
             .get(CONTENT_LENGTH)
@@ -74,7 +74,7 @@ fn whole(value: &Value) -> Option<u64> {
     })
 }
 
-/// `application/json`, or a type that is written in it: `application/problem+json`.
+/// Whether the content type is `application/json`, or ends with `+json`.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(kind)) = headers.get(CONTENT_TYPE).map(|kind| kind.to_str()) else {
         return false;

@@ -7,17 +7,30 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::http::BodyBytes;
 
-/// A body of which a part was read already: that part first, then the rest.
+/// A body whose beginning was read before: yields the read frames first, then the rest. Made by an
+/// [`Estimated`](super::Estimated) service.
+///
+/// An error of the body during reading is yielded at its place. Handlers can use it as any other body:
+///
+/// ```
+/// use http_body::Body;
+/// use plimsoll_tower::json::Replayed;
+///
+/// async fn handler<B: Body>(request: http::Request<Replayed<B>>) -> Option<u64> {
+///     request.body().size_hint().exact()
+/// }
+/// # let _ = handler::<axum::body::Body>;
+/// ```
 pub struct Replayed<B: Body> {
-    /// What was read, the last first.
+    /// The frames that were read, the last one first.
     read: Vec<Part<B>>,
-    /// What is left, if there is more.
+    /// The rest, if there may be more.
     rest: Option<Pin<Box<B>>>,
-    /// Where its bytes are counted, if they are.
+    /// The counter of its bytes, if there is one.
     counted: Option<BodyBytes>,
 }
 
-/// What a body gave when it was asked.
+/// A result of polling a body.
 pub(super) type Part<B> = Result<Frame<<B as Body>::Data>, <B as Body>::Error>;
 
 impl<B: Body> Replayed<B> {
@@ -26,7 +39,7 @@ impl<B: Body> Replayed<B> {
         Self::after(Vec::new(), Some(Box::pin(rest)))
     }
 
-    /// What was read, in the order in which it came, and the rest, if there is more.
+    /// A body of which these frames were read, in this order.
     pub(super) fn after(mut read: Vec<Part<B>>, rest: Option<Pin<Box<B>>>) -> Self {
         read.reverse();
         Self {

@@ -17,17 +17,39 @@ use super::measure::{Measure, Of};
 use crate::Usage;
 use crate::http::BodyCost;
 
-/// Reads what a request has used from the JSON body of its answer, for limits further out that
+/// A layer that reads the usage of a request from the JSON body of its response, for outer limits that
 /// [charge it](crate::RequestLimit::charge_usage). See the [module](super).
 ///
-/// Where the answer does not say, or is too long, the [estimate](BodyCost) from the body of the request counts, if there is one.
-/// An answer that is cut short says nothing, and is charged as [`Usage`] tells.
+/// ```
+/// use plimsoll_tower::json::JsonUsage;
+///
+/// let usage = JsonUsage::of("/usage/total_tokens").max(1 << 20);
+/// assert!(JsonUsage::try_of("usage.total_tokens").is_err());
+/// # let _ = usage;
+/// ```
+///
+/// If the response has no such number, or is too long, the [estimate](BodyCost) from the body of the request is charged, if
+/// there is one. A response that is cut short reports nothing, and is charged as described at [`Usage`].
+///
+/// Streams of server-sent events are not JSON. Their handler reports the usage itself:
+///
+/// ```
+/// use plimsoll_tower::Usage;
+///
+/// fn on_event(usage: &Usage, tokens: u64, is_last: bool) {
+///     usage.add(tokens);
+///     if is_last {
+///         usage.finish();
+///     }
+/// }
+/// # on_event(&Usage::default(), 1, true);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct JsonUsage(Measure);
 
 impl JsonUsage {
-    /// The number at this JSON pointer.
+    /// Reads the number at this JSON pointer. Fractions are rounded up.
     ///
     /// # Panics
     ///
@@ -40,17 +62,27 @@ impl JsonUsage {
         }
     }
 
-    /// [`of`](Self::of) with a pointer that the program has not chosen itself.
+    /// [`of`](Self::of) for a pointer that comes from outside of the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it begins with a slash, or is empty.
+    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    ///
+    /// ```
+    /// use plimsoll_tower::json::JsonUsage;
+    ///
+    /// let pointer = "usage/total"; // from a file, without its slash
+    /// let error = JsonUsage::try_of(pointer).unwrap_err();
+    /// assert!(error.to_string().contains("expected a JSON pointer"));
+    /// ```
     pub fn try_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Number).map(Self)
     }
 
-    /// So many bytes of an answer are kept at most. 64 KiB unless set.
-    pub const fn bound(mut self, bytes: usize) -> Self {
+    /// Sets the maximum length of a response that is read. Default: 64 KiB.
+    ///
+    /// Up to this many bytes are copied for each response in flight. A response is passed on as it comes; it is not held back.
+    pub const fn max(mut self, bytes: usize) -> Self {
         self.0.bound = bytes;
         self
     }
@@ -67,7 +99,29 @@ impl<S> Layer<S> for JsonUsage {
     }
 }
 
-/// A service whose answers are read for what they used. Made by a [`JsonUsage`].
+/// A service that reads the usage of a request from its response. Made by a [`JsonUsage`].
+///
+/// Requests without a [`Usage`] in their extensions, because no outer limit charges usage, are not read: their responses pass
+/// without a copy.
+///
+/// ```
+/// use http::{Request, Response};
+/// use http_body_util::BodyExt;
+/// use plimsoll_tower::{Usage, json::JsonUsage};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let service = JsonUsage::of("/usage/total_tokens").layer(service_fn(async |_: Request<()>| {
+///     let body = axum::body::Body::from(r#"{ "usage": { "total_tokens": 42 } }"#);
+///     Response::builder().header("content-type", "application/json").body(body)
+/// }));
+/// let usage = Usage::default();
+/// let request = Request::builder().extension(usage.clone()).body(()).unwrap();
+/// let response = service.oneshot(request).await.unwrap();
+/// let _ = response.into_body().collect().await;
+/// assert_eq!((usage.total(), usage.is_final()), (42, true));
+/// # });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Metered<S> {
     inner: S,
@@ -106,7 +160,7 @@ where
 }
 
 pin_project! {
-    /// A request to a [`Metered`] service.
+    /// The future of a call of a [`Metered`] service. It resolves with the head of the response; the body is read as it passes.
     pub struct MeteredFuture<F> {
         #[pin]
         call: F,

@@ -1,4 +1,4 @@
-//! Telling a service who is at the other end of its connection.
+//! Layers that add the peer of a connection to its requests.
 
 use std::task::{Context, Poll};
 
@@ -8,7 +8,22 @@ use tower_service::Service;
 
 use super::{PeerAddr, UnixPeer};
 
-/// A service whose requests all come from one peer. Made by [`PeerAddr`] and [`UnixPeer`], which are layers.
+/// A service that adds the peer of a connection to the extensions of all its requests. Made by [`PeerAddr`] and [`UnixPeer`],
+/// which are layers.
+///
+/// ```
+/// use plimsoll_tower::keys::PeerAddr;
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let peer: std::net::SocketAddr = "192.0.2.1:40000".parse().unwrap();
+/// // One service for each accepted connection.
+/// let service = PeerAddr(peer).layer(service_fn(async |request: http::Request<()>| {
+///     Ok::<_, std::io::Error>(request.extensions().get::<PeerAddr>().copied())
+/// }));
+/// assert_eq!(service.oneshot(http::Request::new(())).await.unwrap(), Some(PeerAddr(peer)));
+/// # });
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AddPeer<S, P> {
     inner: S,

@@ -1,10 +1,10 @@
-//! How much of an address counts.
+//! The bits of an address that form the key.
 
 use std::net::IpAddr;
 
 pub use plimsoll::Address;
 
-/// How much of an address counts.
+/// The number of leading bits of an address that form the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prefixes {
     pub(super) ipv4: u8,

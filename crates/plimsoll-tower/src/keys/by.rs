@@ -5,10 +5,10 @@ use std::hash::Hash;
 use super::KeyFrom;
 use crate::Head;
 
-/// The key is what a closure says.
+/// Takes the key that a closure returns.
 ///
-/// For instance the subject of a token. Here the layer that checks the token has left its claims in the
-/// extensions; a token that nobody has checked says whatever the client likes.
+/// For instance the subject of a token. Here the layer that verifies the token has inserted its claims into the extensions; the
+/// claims of a token that was not verified are chosen by the client.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::by};
@@ -24,7 +24,7 @@ use crate::Head;
 /// # Ok::<(), http::Error>(())
 /// ```
 ///
-/// Nothing bounds what a closure returns; [`bounded`](super::bounded) does for text.
+/// The length of the key is not bounded; [`bounded`](super::bounded) shortens text.
 pub fn by<F, K>(key: F) -> By<F>
 where
     F: Fn(&Head<'_>) -> Option<K> + Send + Sync + 'static,
@@ -33,7 +33,7 @@ where
     By(key)
 }
 
-/// A key from a closure: see [`by`].
+/// A key from a closure. Made by [`by`].
 #[derive(Clone, Copy)]
 pub struct By<F>(F);
 

@@ -26,7 +26,7 @@ pub struct CookieKey {
 }
 
 impl CookieKey {
-    /// The value of the cookie of this name. Case matters.
+    /// Takes the value of the cookie with this name. Case matters.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -35,14 +35,14 @@ impl CookieKey {
         }
     }
 
-    /// [Shortens](super::bounded) what is longer than this; [`LONGEST`](super::LONGEST) unless set.
+    /// Sets the length above which the key is [shortened](super::bounded). Default: [`MAX_LEN`](super::MAX_LEN).
     #[must_use]
-    pub fn longest(mut self, bytes: usize) -> Self {
+    pub fn max_len(mut self, bytes: usize) -> Self {
         self.bound = Bound(bytes);
         self
     }
 
-    /// The value in this pair, if it is the pair of that cookie.
+    /// The value in this pair, if it is a pair of the cookie.
     fn value<'r>(&self, pair: &'r [u8]) -> Option<&'r [u8]> {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (&pair[..equals], pair[equals + 1..].trim_ascii());

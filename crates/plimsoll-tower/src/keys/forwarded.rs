@@ -12,7 +12,7 @@ use super::peer::{NO_PEER, peer_of};
 use super::{Address, KeyFrom, Missing, TrustedProxies};
 use crate::Head;
 
-/// The key is the client's address, as trusted proxies tell it.
+/// The key is the client's address, as trusted proxies report it.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::{Forwarded, PeerAddr, TrustedProxies}};
@@ -28,26 +28,24 @@ use crate::Head;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # Who is believed
+/// # Which addresses are trusted
 ///
-/// Anybody can write such a header, so what matters is who wrote which part. A proxy appends the address it
-/// was called from to what it was sent. Hence:
+/// Any client can send such a header, so what matters is which proxy wrote which part. A proxy appends the address of its peer
+/// to the header that it received. Hence:
 ///
-/// - If the [peer](super::Peer) is not a trusted proxy, the header is not looked at: the key is the peer.
-/// - Otherwise the list is read from the right, over hops that are trusted proxies themselves. The first that is
-///   not is the client. It was written by a trusted proxy; what stands to the left of it was not, and is not
-///   looked at.
-/// - If all are trusted, the leftmost is the client.
-/// - Where something stands that is no address (`unknown`, a hidden name, nothing at all) reading ends, and
-///   the key is the hop to the right of it: the proxy that would not say more, or the peer. Clients of
-///   which a proxy tells nothing share the limit of that proxy.
-/// - If the answer is not among the last 64 hops or 8192 bytes, the key is the peer.
+/// - If the [peer](super::Peer) is not a trusted proxy, the header is ignored: the key is the peer.
+/// - Otherwise the list is read from the right, over hops that are trusted proxies themselves. The first hop that is not
+///   trusted is the client. A trusted proxy wrote it; everything to the left of it is ignored.
+/// - If all hops are trusted, the leftmost is the client.
+/// - At an entry that is no address (`unknown`, an obfuscated name, an empty entry) reading ends, and the key is the hop to the
+///   right of it: the proxy that reported no address, or the peer. Clients whose address a proxy does not report share the
+///   limit of that proxy.
+/// - If the client is not among the last 64 hops or 8192 bytes, the key is the peer.
 ///
-/// So a client that is not in a trusted network can neither leave its key nor enter another's by what it writes.
-/// A client that *is* in a trusted network can: it looks like a proxy. Name proxies, not the networks of clients.
+/// So a client outside of the trusted networks can neither escape its key nor use another client's key by the headers it sends.
+/// A client *inside* a trusted network can: it looks like a proxy. List proxies, not the networks of clients.
 ///
-/// One header is read and never the other, because a proxy that appends to one hands the other on as the
-/// client wrote it.
+/// Only one header is read, because a proxy that appends to one header passes the others on as the client wrote them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
     trusted: TrustedProxies,
@@ -55,12 +53,12 @@ pub struct Forwarded {
     prefixes: Prefixes,
 }
 
-/// Which field the proxies write the address into.
+/// The field in which the proxies report the address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Field {
     XForwardedFor,
     Forwarded,
-    /// In a field with one address.
+    /// A field with one address.
     Single(HeaderName),
 }
 
@@ -68,7 +66,7 @@ static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 impl Forwarded {
-    /// Reads `X-Forwarded-For`, which most proxies append to.
+    /// Reads `X-Forwarded-For`, to which most proxies append.
     #[must_use]
     pub fn x_forwarded_for(trusted: TrustedProxies) -> Self {
         Self::reading(trusted, Field::XForwardedFor)
@@ -82,18 +80,18 @@ impl Forwarded {
 
     /// Reads `X-Real-IP`, a single address.
     ///
-    /// The proxy must replace what the client sent in this header. If it only passes the header on, the client
-    /// chooses its key. Where there are several lines or no address the key is the peer.
+    /// The proxy must replace the value that the client sent. If it passes the header on, the client chooses its key. If the field
+    /// is repeated or has no valid address, the key is the peer.
     #[must_use]
     pub fn x_real_ip(trusted: TrustedProxies) -> Self {
         Self::reading(trusted, Field::Single(X_REAL_IP.clone()))
     }
 
-    /// Reads a field of this name with a single address, as networks that deliver content send it: `CF-Connecting-IP`,
+    /// Reads a field with this name and a single address, as content delivery networks send it: `CF-Connecting-IP`,
     /// `True-Client-IP`, `Fly-Client-IP`.
     ///
-    /// As with [`X-Real-IP`](Self::x_real_ip), the proxy must replace what the client sent. Anything but one line with one
-    /// address, which may have a port, is not believed: the key is then the peer.
+    /// As with [`X-Real-IP`](Self::x_real_ip), the proxy must replace the value that the client sent. Any value but one line with
+    /// one address, which may have a port, is ignored: the key is then the peer.
     ///
     /// ```
     /// use plimsoll_tower::{Head, KeyFrom, keys::{Forwarded, PeerAddr, TrustedProxies}};
@@ -121,27 +119,27 @@ impl Forwarded {
         }
     }
 
-    /// How many bits of an IPv4 address count; 32, that is all, unless set.
+    /// Sets the number of leading bits of an IPv4 address that form the key. Default: 32, the whole address.
     #[must_use]
     pub const fn ipv4_prefix(mut self, bits: u8) -> Self {
         self.prefixes.ipv4 = bits;
         self
     }
 
-    /// How many bits of an IPv6 address count; 64 unless set.
+    /// Sets the number of leading bits of an IPv6 address that form the key. Default: 64.
     #[must_use]
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.prefixes.ipv6 = bits;
         self
     }
 
-    /// The key of this address, for instance to give it limits of its own.
+    /// Returns the key of an address, for instance to set a limit for it.
     #[must_use]
     pub fn address(&self, address: IpAddr) -> Address {
         self.prefixes.of(address)
     }
 
-    /// The address of the client, all of it. None if not even the peer is known.
+    /// Returns the whole address of the client. `None` if the address of the peer is unknown.
     #[must_use]
     pub fn client(&self, head: &Head<'_>) -> Option<IpAddr> {
         let peer = peer_of(head)?;

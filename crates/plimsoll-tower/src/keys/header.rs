@@ -9,7 +9,7 @@ use crate::Head;
 
 /// The key is the value of a header field, for instance an API key.
 ///
-/// Of a repeated field the first line counts. A field that is missing, empty or not UTF-8 gives no key.
+/// If the field is repeated, the first line counts. A request in which the field is missing, empty or not UTF-8 has no key.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::HeaderKey};
@@ -26,7 +26,7 @@ pub struct HeaderKey {
 }
 
 impl HeaderKey {
-    /// The value of this field.
+    /// Takes the value of this field.
     #[must_use]
     pub fn new(name: HeaderName) -> Self {
         Self {
@@ -35,18 +35,18 @@ impl HeaderKey {
         }
     }
 
-    /// The value of the field of this name.
+    /// Takes the value of the field with this name.
     ///
     /// # Errors
     ///
-    /// If no header field can be called that.
+    /// If `name` is not a valid name of a header field.
     pub fn named(name: &str) -> Result<Self, InvalidHeaderName> {
         name.parse().map(Self::new)
     }
 
-    /// [Shortens](super::bounded) what is longer than this; [`LONGEST`](super::LONGEST) unless set.
+    /// Sets the length above which the key is [shortened](super::bounded). Default: [`MAX_LEN`](super::MAX_LEN).
     #[must_use]
-    pub fn longest(mut self, bytes: usize) -> Self {
+    pub fn max_len(mut self, bytes: usize) -> Self {
         self.bound = Bound(bytes);
         self
     }

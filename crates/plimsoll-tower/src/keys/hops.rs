@@ -1,25 +1,24 @@
-//! Lists that proxies append to, read from the right: what was written last stands first.
+//! Lists to which proxies append, read from the right.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::ValueIter;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// How many hops are looked at. No honest chain of proxies is that long.
+/// The maximum number of hops that are read. No chain of proxies is that long.
 const MOST_HOPS: usize = 64;
 
-/// How many bytes are looked at.
+/// The maximum number of bytes that are read.
 const MOST_BYTES: usize = 8192;
 
-/// More was written than is looked at.
+/// The list is longer than the part that is read.
 #[derive(Debug)]
 pub(super) struct TooLong;
 
 /// The elements of a list, the last one first. Several lines are one list.
 ///
-/// Reading from the right is not only quicker. An element is found by what stands to the right of it, so
-/// nothing that a client wrote, such as a quotation mark that is never closed, can change how a
-/// proxy's words are read.
+/// An element is found by the text to the right of it, so nothing that a client wrote, such as a quotation mark that is never
+/// closed, can change how the elements of a proxy are parsed.
 pub(super) struct Hops<'r> {
     lines: ValueIter<'r, HeaderValue>,
     rest: Option<&'r [u8]>,
@@ -89,8 +88,8 @@ fn is_escaped(before: &[u8]) -> bool {
     backslashes.count() % 2 == 1
 }
 
-/// The value of `for` in an element of RFC 7239's `Forwarded`, without its quotation marks. None if there is
-/// none, several, or anything else is wrong.
+/// The value of `for` in an element of RFC 7239's `Forwarded`, without its quotation marks. `None` if there is none, there are
+/// several, or the element is malformed.
 pub(super) fn for_parameter(element: &[u8]) -> Option<&[u8]> {
     let mut found = None;
     let mut rest = element;
@@ -129,7 +128,7 @@ pub(super) fn for_parameter(element: &[u8]) -> Option<&[u8]> {
     unquoted(found?)
 }
 
-/// What stands between quotation marks, or the text itself if there are none. Addresses need no escapes.
+/// The text between quotation marks, or the text itself if there are none. Addresses need no escapes.
 pub(super) fn unquoted(text: &[u8]) -> Option<&[u8]> {
     let inner = match text.strip_prefix(b"\"") {
         Some(open) => open.strip_suffix(b"\"")?,
@@ -138,8 +137,8 @@ pub(super) fn unquoted(text: &[u8]) -> Option<&[u8]> {
     (!inner.iter().any(|byte| matches!(byte, b'"' | b'\\'))).then_some(inner)
 }
 
-/// The address of a hop: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`, each of them also with a port.
-/// None for `unknown`, for names such as `_hidden`, and for everything else.
+/// The address of a hop: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`, each also with a port. `None` for `unknown`, for
+/// obfuscated names such as `_hidden`, and for everything else.
 pub(super) fn address(hop: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(hop).ok()?;
     if let Some(open) = text.strip_prefix('[') {
@@ -156,7 +155,7 @@ pub(super) fn address(hop: &[u8]) -> Option<IpAddr> {
     Some(address.into())
 }
 
-/// A port, or a name for one that is hidden.
+/// A port, or an obfuscated name for one.
 fn is_port(text: &str) -> bool {
     match text.strip_prefix('_') {
         Some(name) => {

@@ -5,7 +5,7 @@ use http::Method;
 use super::KeyFrom;
 use crate::Head;
 
-/// The methods that everybody knows.
+/// The methods that have a key of their own.
 const KNOWN: [Method; 9] = [
     Method::GET,
     Method::HEAD,
@@ -20,8 +20,8 @@ const KNOWN: [Method; 9] = [
 
 /// The key is the method.
 ///
-/// The nine methods that everybody knows have a key each, and all others together have the key `other`: a client
-/// that invents methods must not get a limit for each of them.
+/// Each of the nine standard methods has its own key, and all others share the key `other`, so that a client that invents
+/// methods does not get a limit for each of them.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::MethodKey};

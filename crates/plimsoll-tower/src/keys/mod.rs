@@ -1,21 +1,20 @@
 //! Keys: which limit a request counts against.
 //!
-//! | key | read from | who decides what it is |
+//! | key | read from | chosen by |
 //! |---|---|---|
-//! | [`Peer`] | the address the connection comes from, or the [user](UnixPeer) of a Unix socket | the network, the system |
-//! | [`Forwarded`] | what trusted proxies say of the client's address: `X-Forwarded-For`, `Forwarded`, a field of theirs | the proxies |
-//! | [`MethodKey`], `MatchedRoute` (feature `axum`) | the route, the method | the server: there are only so many |
-//! | [`HeaderKey`], [`CookieKey`], [`QueryKey`], [`PathKey`] | the request's own words | **the client** |
+//! | [`Peer`] | the address of the connection, or the [user](UnixPeer) of a Unix socket | the network, the operating system |
+//! | [`Forwarded`] | the client's address as trusted proxies report it: `X-Forwarded-For`, `Forwarded`, or a field of their own | the proxies |
+//! | [`MethodKey`], `MatchedRoute` (feature `axum`) | the method, the route | the server: their number is bounded |
+//! | [`HeaderKey`], [`CookieKey`], [`QueryKey`], [`PathKey`] | the request itself | **the client** |
 //! | [`by`] | a closure | you |
 //!
 //! A pair of keys is a key: `(Peer::new(), MethodKey)`.
 //!
-//! A client that chooses its own key can choose a new one with every request, and then has no limit, or that of somebody
-//! else. A key that the client writes should be verified first, as an API key is by the layer that authenticates, or be
+//! A client that chooses its own key can choose a new one for every request, and then has no limit, or can use the limit of
+//! another client. A key that the client writes should be verified first, as an API key is by an authenticating layer, or be
 //! used behind a limit by address.
 //!
-//! Keys of text are [bounded]: what is longer than [`LONGEST`] bytes becomes shorter, but stays different from
-//! all others.
+//! Keys of text are [bounded]: text longer than [`MAX_LEN`] bytes is shortened, and stays different from all other keys.
 
 mod add_peer;
 mod address;
@@ -52,14 +51,13 @@ pub use peer::{Peer, PeerAddr};
 pub use query::QueryKey;
 #[cfg(feature = "axum")]
 pub use route::MatchedRoute;
-pub use text::{LONGEST, bounded};
+pub use text::{MAX_LEN, bounded};
 pub use trusted::TrustedProxies;
 pub use unix::UnixPeer;
 
-/// Finds the key of a request.
+/// Extracts the key of a request.
 ///
-/// The key is borrowed from the request where it stands there already, so that a limit which knows the key need
-/// not copy it:
+/// The key is borrowed from the request where possible, so that a limit that already knows the key need not copy it:
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};
@@ -75,7 +73,7 @@ pub use unix::UnixPeer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyFrom: Send + Sync + 'static {
-    /// What a limit is kept for: [`Address`], `str`.
+    /// The borrowed type of the key: [`Address`], `str`.
     type Key: ?Sized
         + Hash
         + Eq
@@ -83,29 +81,30 @@ pub trait KeyFrom: Send + Sync + 'static {
         + ToOwned<Owned: Hash + Eq + Clone + Send + Sync + 'static>
         + 'static;
 
-    /// The key of this request, or none if it has none.
+    /// Returns the key of a request, or `None` if it has none.
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>>;
 
-    /// Whether the key says who is asking, so that its limit is the caller's own; it does unless implemented. A key that says what
-    /// is asked for, such as a route, does not.
+    /// Whether the key identifies the caller, so that its limit is the caller's own. Default: `true`. A key that identifies the
+    /// resource, such as a route, returns `false`; its refusals are then answered as those of a [full
+    /// server](crate::answer::Class::Capacity) where no time to retry is known.
     fn is_of_caller(&self) -> bool {
         true
     }
 
-    /// Whose fault it is that this request has no key; the caller's unless implemented.
+    /// Why the key of this request is missing: a client error or a server error. Default: a client error.
     fn missing(&self, head: &Head<'_>) -> Missing {
         let _ = head;
         Missing::InRequest
     }
 }
 
-/// Why a request has no key.
+/// The reason why a request has no key. It decides the status of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Missing {
-    /// The caller left it out: the answer is 400.
+    /// The client sent none: the answer is 400.
     InRequest,
-    /// The program does not keep it, and this is what to do about it: the answer is 500, and the text is logged once
-    /// (feature `tracing`).
+    /// The server does not record it: the answer is 500. The text says how to fix that; it is the body of the answer and is logged
+    /// once (feature `tracing`).
     InProgram(&'static str),
 }

@@ -5,10 +5,9 @@ use crate::Head;
 
 type Owned<A> = <<A as KeyFrom>::Key as ToOwned>::Owned;
 
-/// Two keys are a key if there are both.
+/// A pair of keys is a key. A request that lacks one of them has no key.
 ///
-/// A pair is a type of its own and not a text with something in between, so no two pairs can be written alike.
-/// The price is a copy of each text in it.
+/// The pair is a tuple and not a joined text, so two different pairs are never equal. Each text in it is copied.
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};

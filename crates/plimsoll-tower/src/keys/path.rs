@@ -22,15 +22,15 @@ pub struct PathKey {
 }
 
 impl PathKey {
-    /// The path.
+    /// Takes the path of a request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// [Shortens](super::bounded) what is longer than this; [`LONGEST`](super::LONGEST) unless set.
+    /// Sets the length above which the key is [shortened](super::bounded). Default: [`MAX_LEN`](super::MAX_LEN).
     #[must_use]
-    pub fn longest(mut self, bytes: usize) -> Self {
+    pub fn max_len(mut self, bytes: usize) -> Self {
         self.bound = Bound(bytes);
         self
     }

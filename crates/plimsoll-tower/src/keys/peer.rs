@@ -1,4 +1,4 @@
-//! The address a connection comes from.
+//! The address of a connection.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use super::address::Prefixes;
 use super::{Address, KeyFrom, Missing, UnixPeer};
 use crate::Head;
 
-/// The address of the peer, put into the extensions of a request by whoever accepted the connection.
+/// The address of the peer, in the extensions of a request. The code that accepts connections inserts it.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::{Peer, PeerAddr}};
@@ -19,8 +19,8 @@ use crate::Head;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It is a layer: `PeerAddr(address).layer(service)` puts it into all requests of a connection, where hyper serves
-/// connections that a loop accepts. With the feature `axum` it is connect info, of a `TcpListener` and of a
+/// It is a layer: `PeerAddr(address).layer(service)` inserts it into all requests of a connection, for servers that accept
+/// connections themselves and serve them with hyper. With the feature `axum` it is connect info, of a `TcpListener` and of a
 /// `plimsoll_tokio::LimitedListener`: `into_make_service_with_connect_info::<PeerAddr>()`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddr(pub SocketAddr);
@@ -54,22 +54,21 @@ mod connected {
     }
 }
 
-/// The key is the address the connection comes from, without its port.
+/// The key is the address of the connection, without its port.
 ///
-/// The address is found in the extensions of the request: as a [`PeerAddr`], as a [`SocketAddr`], with the
-/// feature `axum` as the `ConnectInfo` of `into_make_service_with_connect_info`, and with the feature `tonic`
-/// where tonic's server leaves it. Connect info may be a `SocketAddr`, a [`PeerAddr`], or the `Peer` of a
-/// `plimsoll_tokio::LimitedListener`. Who comes through a Unix socket is known by
-/// its user: see [`UnixPeer`]. A request without any of them is answered with 500.
+/// The address is found in the extensions of the request: as a [`PeerAddr`], as a [`SocketAddr`], with the feature `axum` as
+/// the `ConnectInfo` of `into_make_service_with_connect_info`, and with the feature `tonic` as tonic's server inserts it.
+/// Connect info may be a `SocketAddr`, a [`PeerAddr`], or the `Peer` of a `plimsoll_tokio::LimitedListener`. A peer on a Unix
+/// socket is identified by its user: see [`UnixPeer`]. A request without any of them is answered with 500.
 ///
-/// Behind a proxy all connections come from the proxy: there [`Forwarded`](super::Forwarded) is the key.
+/// Behind a proxy all connections come from the proxy: use [`Forwarded`](super::Forwarded) as the key there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     prefixes: Prefixes,
 }
 
 impl Peer {
-    /// All of an IPv4 address, and the first 64 bits of an IPv6 address.
+    /// Takes the whole of an IPv4 address, and the first 64 bits of an IPv6 address.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -77,21 +76,21 @@ impl Peer {
         }
     }
 
-    /// How many bits of an IPv4 address count; 32, that is all, unless set.
+    /// Sets the number of leading bits of an IPv4 address that form the key. Default: 32, the whole address.
     #[must_use]
     pub const fn ipv4_prefix(mut self, bits: u8) -> Self {
         self.prefixes.ipv4 = bits;
         self
     }
 
-    /// How many bits of an IPv6 address count; 64 unless set.
+    /// Sets the number of leading bits of an IPv6 address that form the key. Default: 64.
     #[must_use]
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.prefixes.ipv6 = bits;
         self
     }
 
-    /// The key of this address, for instance to give it limits of its own.
+    /// Returns the key of an address, for instance to set a limit for it.
     #[must_use]
     #[inline]
     pub fn address(&self, address: IpAddr) -> Address {
@@ -133,7 +132,7 @@ pub(super) const NO_PEER: Missing = Missing::InProgram(
      `into_make_service_with_connect_info::<SocketAddr>()`; elsewhere insert a `PeerAddr` into the extensions of requests",
 );
 
-/// The address the connection comes from, an IPv4 address as one.
+/// The address of the connection; an IPv4-mapped address as an IPv4 address.
 #[inline]
 #[must_use]
 pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
@@ -143,7 +142,7 @@ pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
     }
 }
 
-/// The same, where somebody else has left it.
+/// The same, where a framework has inserted it.
 #[inline(never)]
 fn peer_of_others(head: &Head<'_>) -> Option<IpAddr> {
     let plain: Option<SocketAddr> = head.extensions().get().copied();

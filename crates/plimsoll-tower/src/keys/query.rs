@@ -25,7 +25,7 @@ pub struct QueryKey {
 }
 
 impl QueryKey {
-    /// The value of the parameter of this name. Case matters.
+    /// Takes the value of the parameter with this name. Case matters.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -34,9 +34,9 @@ impl QueryKey {
         }
     }
 
-    /// [Shortens](super::bounded) what is longer than this; [`LONGEST`](super::LONGEST) unless set.
+    /// Sets the length above which the key is [shortened](super::bounded). Default: [`MAX_LEN`](super::MAX_LEN).
     #[must_use]
-    pub fn longest(mut self, bytes: usize) -> Self {
+    pub fn max_len(mut self, bytes: usize) -> Self {
         self.bound = Bound(bytes);
         self
     }

@@ -7,8 +7,8 @@ use crate::Head;
 
 /// The key is the route that axum's router matched, such as `/items/{id}`.
 ///
-/// Only layers inside the router know it: `route_layer`, or the layer of a handler. In layers around the router, and for
-/// requests that match no route, there is no key.
+/// Only layers inside the router know it: `route_layer`, or the layer of a handler. Requests in layers around the router, and
+/// requests that match no route, have no key.
 ///
 /// ```
 /// use axum::{Router, routing::get};

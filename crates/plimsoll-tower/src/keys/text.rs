@@ -1,24 +1,23 @@
-//! Keys of text, bounded.
+//! Bounds for keys of text.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// How many bytes of text a key has at most, unless set otherwise.
-pub const LONGEST: usize = 256;
+/// The default maximum of the bytes of a text key, before its digest.
+pub const MAX_LEN: usize = 256;
 
-/// How many bytes of the digest are kept. Nobody finds another text to a digest of 128 bits.
+/// The bytes of the digest. It is infeasible to find another text for a digest of 128 bits.
 const DIGEST: usize = 16;
 
-/// Text that is no longer than `longest` bytes as it is; otherwise its beginning and a digest of all of it.
+/// Returns text of at most `longest` bytes unchanged, and otherwise its beginning with a digest of the whole text.
 ///
-/// A limit keeps its keys, so their length decides how much memory strangers can fill. Cutting alone would put
-/// different clients into one place. The digest is the same in every process, so limits that a fleet shares
-/// agree on it.
+/// A limit stores its keys, so their length decides how much memory clients can fill. Truncation alone would merge different
+/// clients into one key. The digest is the same in every process, so all processes of a fleet compute the same key.
 ///
-/// What is made of long text has `longest` and up to 33 bytes: it is always longer than text that was short
-/// enough, so that nobody can write down the short form of somebody else's key.
+/// The result for long text has `longest` bytes and up to 33 more. It is always longer than text that is not shortened, so a
+/// client cannot send the shortened form of another client's key.
 ///
 /// ```
 /// use plimsoll_tower::keys::bounded;
@@ -53,18 +52,18 @@ fn folded(text: &str, longest: usize) -> String {
     short
 }
 
-/// The bound of a text key, and what all of them do with their text.
+/// The maximum length of a text key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bound(pub(super) usize);
 
 impl Default for Bound {
     fn default() -> Self {
-        Self(LONGEST)
+        Self(MAX_LEN)
     }
 }
 
 impl Bound {
-    /// A key of this text. Text that is empty but for blanks is no key.
+    /// The key for this text. Empty text and text of whitespace is no key.
     pub(super) fn borrowed(self, text: &[u8]) -> Option<Cow<'_, str>> {
         self.key(Cow::Borrowed(std::str::from_utf8(text.trim_ascii()).ok()?))
     }

@@ -1,4 +1,4 @@
-//! Proxies that are believed.
+//! Trusted proxies.
 
 use std::net::IpAddr;
 
@@ -6,9 +6,9 @@ use plimsoll::InvalidLimit;
 
 use super::Address;
 
-/// The networks of the proxies that are believed when they say for whom they forward.
+/// The networks of the proxies that are trusted to report the addresses of clients.
 ///
-/// Only list what you run yourself. Everybody in these networks can claim to be anybody.
+/// List only proxies that you run yourself. Every host in these networks can claim any client address.
 ///
 /// ```
 /// use plimsoll_tower::keys::TrustedProxies;
@@ -25,22 +25,21 @@ use super::Address;
 pub struct TrustedProxies(Vec<Address>);
 
 impl TrustedProxies {
-    /// Nobody is believed.
+    /// Trusts no proxy.
     #[must_use]
     pub const fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// This machine.
+    /// Trusts proxies on this machine that connect through the loopback addresses.
     #[must_use]
     pub fn loopback() -> Self {
         Self::of(&[(IpAddr::from([127, 0, 0, 0]), 8), (v6(0, 1), 128)])
     }
 
-    /// The networks that are not routed in the internet: `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16` and
-    /// `fc00::/7`.
+    /// Trusts the private networks: `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16` and `fc00::/7`.
     ///
-    /// Right if only proxies of yours connect from there. If clients do too, name the proxies.
+    /// Use this only if all hosts in these networks that connect are proxies of yours. If clients do too, list the proxies.
     #[must_use]
     pub fn private() -> Self {
         Self::of(&[
@@ -51,9 +50,9 @@ impl TrustedProxies {
         ])
     }
 
-    /// Whoever comes through a Unix socket: see [`UnixPeer`](super::UnixPeer).
+    /// Trusts all peers on Unix sockets: see [`UnixPeer`](super::UnixPeer).
     ///
-    /// Right if only a proxy of yours may open the socket, by its place and its mode.
+    /// Use this only if the path and the mode of the socket let no one but your proxy open it.
     #[must_use]
     pub fn unix_sockets() -> Self {
         Self::of(&[(v6(0x100, 0), 32)])
@@ -68,11 +67,11 @@ impl TrustedProxies {
         )
     }
 
-    /// Networks such as `192.0.2.0/24` or `2001:db8::/32`, and single addresses.
+    /// Parses networks such as `192.0.2.0/24` or `2001:db8::/32`, and single addresses.
     ///
     /// # Errors
     ///
-    /// If one of them is none.
+    /// If one of them is neither a network nor an address, or has bits beyond its prefix.
     pub fn parse<T: AsRef<str>>(
         networks: impl IntoIterator<Item = T>,
     ) -> Result<Self, InvalidLimit> {
@@ -83,14 +82,14 @@ impl TrustedProxies {
             .map(Self)
     }
 
-    /// These and those.
+    /// Trusts the proxies of both.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
     }
 
-    /// Whether what comes from this address is believed.
+    /// Whether this address is trusted.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))

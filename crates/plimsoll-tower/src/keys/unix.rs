@@ -1,16 +1,15 @@
-//! Who is at the other end of a Unix socket.
+//! The user of a peer on a Unix socket.
 
 use std::net::IpAddr;
 
 use super::Address;
 
-/// The user at the other end of a Unix socket, who has no address of a network: put into the extensions of a request by
-/// whoever accepted the connection.
+/// The user of a peer on a Unix socket, in the extensions of a request. The code that accepts connections inserts it.
 ///
-/// As a key it is an address that no packet can come from, in `100::/32`, with the number of the user in the next 32 bits:
-/// each user has a limit of its own, whatever process it connects from, and the addresses of networks are nobody's. Users
-/// that the operating system does not tell share one. If [fewer than 64 bits](super::Peer::ipv6_prefix) of an IPv6
-/// address count, users are taken together as addresses are.
+/// A peer on a Unix socket has no network address. As a key it becomes an address in `100::/32`, from which no packet can
+/// come, with the user id in the next 32 bits: each user has a limit of its own, for all its processes, which no network peer
+/// can share. Peers whose user the operating system does not report share one limit. If [fewer than 64
+/// bits](super::Peer::ipv6_prefix) of an IPv6 address form the key, several users share a key as addresses do.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::{Peer, UnixPeer}};
@@ -37,28 +36,28 @@ use super::Address;
 /// # }
 /// ```
 ///
-/// A tonic server tells it by itself (feature `tonic`). Where a proxy of yours is at the other end, trust it:
+/// A tonic server inserts it by itself (feature `tonic`). If the peer is a proxy of yours, trust it:
 /// [`TrustedProxies::unix_sockets`](super::TrustedProxies::unix_sockets).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UnixPeer(u32);
 
 impl UnixPeer {
-    /// Nobody knows who it is. No user has this number.
+    /// A peer whose user is unknown. No user has this id.
     pub const UNKNOWN: Self = Self(u32::MAX);
 
-    /// The user of this number.
+    /// A peer with this user id.
     #[must_use]
     pub const fn user(uid: u32) -> Self {
         Self(uid)
     }
 
-    /// The address that stands for it.
+    /// Returns the address that represents the user as a key.
     #[must_use]
     pub const fn address(self) -> IpAddr {
         Address::ip_of_user(self.0)
     }
 
-    /// The user at the other end of this socket.
+    /// Returns the user of the peer of this socket.
     #[cfg(all(feature = "axum", unix))]
     #[must_use]
     pub fn of(stream: &tokio::net::UnixStream) -> Self {

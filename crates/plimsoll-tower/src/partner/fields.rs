@@ -1,8 +1,8 @@
-//! The syntax of the fields: lists of items with parameters, as RFC 9651 writes them, read leniently.
+//! The syntax of the fields: lists of items with parameters as in RFC 9651, parsed leniently.
 
 /// An item of a list.
 pub(super) struct Item<'a> {
-    /// Its text, without quotes; what is escaped in it stays escaped.
+    /// Its text, without quotes; escapes are not resolved.
     pub(super) text: &'a str,
     parameters: &'a str,
 }
@@ -54,7 +54,7 @@ fn split(text: &str, separator: u8) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A number that is not negative. A fraction is rounded up; what is too large is the largest.
+/// A number that is not negative. A fraction is rounded up; a number that does not fit saturates.
 pub(super) fn number(text: &str) -> Option<u64> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

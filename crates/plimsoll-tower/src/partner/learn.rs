@@ -1,4 +1,4 @@
-//! A rate that is found by asking: the quota of a partner that does not tell it.
+//! Learning of the rate of an upstream that does not report its quota.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,76 +6,77 @@ use std::time::Duration;
 use http::StatusCode;
 use plimsoll::{Carry, Gate, Limiter, Moment, Pausable, Quota, TokenBucket};
 
-use super::told::Told;
+use super::upstream::UpstreamLimits;
 
-/// How a rate is learned from the answers of a partner whose quota is not known: faster while it answers, slower when it
-/// refuses.
+/// Settings for [learning](super::PartnerLayer::learn_rate) the rate of an upstream whose quota is unknown. The rate rises
+/// while the upstream accepts calls, and falls when it refuses.
 ///
-/// It begins at a rate of yours and grows by a quarter in each second, until the partner refuses for the first time. From then
-/// on a refusal takes a tenth of the rate, and answers add a hundredth of the rate at which the partner refused last, in each second
-/// in which the rate is used up: what comes of it moves around the quota by about a tenth. A partner that counts in long
-/// windows refuses once in each, so the rate comes down by a tenth in each of them; meanwhile the pauses keep its quota. Refusals that
-/// follow each other, without a call in between that was begun after the last one and answered, are one. What is not
-/// used does not grow. A refusal is an answer of 429, or of 503 with `Retry-After`; where it does not say when to come back, the
-/// calls pause for a second, twice as long with each refusal that follows, up to a minute.
+/// The rate starts at the initial rate and grows by a quarter per second, until the upstream refuses for the first time. From
+/// then on, each refusal reduces the rate by a tenth, and each second in which the rate is used up adds a hundredth of the rate
+/// at the last refusal. The rate then oscillates around the quota by about a tenth. An upstream that counts in long windows
+/// refuses once in each window, which reduces the rate by a tenth per window; meanwhile the pauses keep to its quota.
 ///
-/// Where answers tell the policy (`RateLimit-Policy: "x";q=100;w=60`), the rate is nineteen twentieths of the slowest of them
-/// at once, and does not grow beyond it.
+/// - Consecutive refusals count as one, until a call that started after the last of them is accepted.
+/// - A rate that is not used up does not grow.
+/// - A refusal is a response with 429, or with 503 and `Retry-After`. If it does not say when to retry, calls pause for a
+///   second, twice as long after each consecutive refusal, up to a minute.
+/// - If responses report the policy (`RateLimit-Policy: "x";q=100;w=60`), the rate becomes nineteen twentieths of the slowest
+///   policy at once, and does not grow beyond it.
 ///
 /// ```
 /// use plimsoll::Quota;
 /// use plimsoll_tower::partner::LearnRate;
 ///
-/// // Ten a second to begin with, never below one in ten seconds, never above a thousand a second.
+/// // 10 per second at first, at least one in ten seconds, at most 1000 per second.
 /// let learn = LearnRate::from(Quota::per_second(10))
-///     .floor(Quota::new(1, std::time::Duration::from_secs(10)))
-///     .ceiling(Quota::per_second(1000));
+///     .min(Quota::new(1, std::time::Duration::from_secs(10)))
+///     .max(Quota::per_second(1000));
 /// # let _ = learn;
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[must_use]
 pub struct LearnRate {
     initial: f64,
-    floor: f64,
-    ceiling: f64,
+    min: f64,
+    max: f64,
 }
 
-/// What a refusal leaves of the rate.
+/// The factor of the rate after a refusal.
 const LEFT: f64 = 0.9;
-/// What a second of answers adds before the first refusal, as a part of the rate.
+/// The growth per second before the first refusal, as a part of the rate.
 const FAST: f64 = 0.25;
-/// What a second of answers adds later, as a part of the rate of the last refusal.
+/// The growth per second after a refusal, as a part of the rate at the last refusal.
 const SLOW: f64 = 0.01;
-/// What is used of a quota that was told.
-const TOLD: f64 = 0.95;
-/// What is granted at once, as a part of a second's rate.
+/// The part of a reported quota that is used.
+const USED_OF_QUOTA: f64 = 0.95;
+/// The burst, as a part of the units per second.
 const BURST: f64 = 0.1;
-/// The pauses after refusals that do not say when to come back.
+/// The pauses after refusals without a time to retry.
 const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 impl LearnRate {
-    /// Not below this; a hundredth of the initial rate unless set.
-    pub fn floor(mut self, floor: Quota) -> Self {
-        self.floor = per_second(floor);
+    /// Sets the minimum rate. Default: a hundredth of the initial rate.
+    pub fn min(mut self, min: Quota) -> Self {
+        self.min = per_second(min);
         self
     }
 
-    /// Not above this; without a bound unless set.
-    pub fn ceiling(mut self, ceiling: Quota) -> Self {
-        self.ceiling = per_second(ceiling);
+    /// Sets the maximum rate. Default: none.
+    pub fn max(mut self, max: Quota) -> Self {
+        self.max = per_second(max);
         self
     }
 }
 
-/// Begins at this rate.
+/// The quota is the initial rate.
 impl From<Quota> for LearnRate {
     fn from(initial: Quota) -> Self {
         let initial = per_second(initial);
         Self {
             initial,
-            floor: initial / 100.0,
-            ceiling: f64::INFINITY,
+            min: initial / 100.0,
+            max: f64::INFINITY,
         }
     }
 }
@@ -85,7 +86,7 @@ fn per_second(quota: Quota) -> f64 {
     quota.units() as f64 / quota.period().as_secs_f64()
 }
 
-/// Learns the rate of a gate from the answers to what it has let through.
+/// Learns the rate of a gate from the responses to the calls that it granted.
 pub(super) struct Learner {
     gate: Gate<Pausable<TokenBucket>>,
     state: Mutex<State>,
@@ -96,8 +97,8 @@ struct State {
     rate: f64,
     /// The rate that the gate has.
     applied: f64,
-    /// What the partner told, or the ceiling.
-    most: f64,
+    /// The slowest policy of the upstream, or the maximum of the settings.
+    max_rate: f64,
     /// The rate at the last refusal, if there was one.
     refused_at: Option<f64>,
     /// While refusals follow each other: when the last one came, and how long the pause after the next is.
@@ -106,14 +107,14 @@ struct State {
 
 impl Learner {
     pub(super) fn new(gate: Gate<Pausable<TokenBucket>>, learn: LearnRate) -> Arc<Self> {
-        let rate = learn.initial.max(learn.floor).min(learn.ceiling);
+        let rate = learn.initial.max(learn.min).min(learn.max);
         let learner = Self {
             gate,
             state: Mutex::new(State {
                 learn,
                 rate,
                 applied: 0.0,
-                most: learn.ceiling,
+                max_rate: learn.max,
                 refused_at: None,
                 refusals: None,
             }),
@@ -126,29 +127,29 @@ impl Learner {
         Limiter::clock(&self.gate).precise_now()
     }
 
-    /// The rate that was learned, in calls per second.
+    /// The learned rate, in calls per second.
     pub(super) fn rate(&self) -> f64 {
         self.lock().rate
     }
 
-    /// Learns within other bounds from now on. What was learned stays, as far as it is within them.
+    /// Learns within other bounds from now on. The learned rate stays, clamped to them.
     pub(super) fn change(&self, learn: LearnRate) {
         let mut state = self.lock();
         state.learn = learn;
-        state.most = learn.ceiling;
-        state.rate = state.rate.max(learn.floor).min(learn.ceiling);
+        state.max_rate = learn.max;
+        state.rate = state.rate.max(learn.min).min(learn.max);
         self.apply(&mut state);
     }
 
-    /// The partner answered a call that began at `began`.
-    pub(super) fn answered(&self, began: Moment, status: StatusCode, told: &Told) {
+    /// Learns from the response to a call that started at `began`.
+    pub(super) fn answered(&self, began: Moment, status: StatusCode, upstream: &UpstreamLimits) {
         let mut state = self.lock();
-        state.heed(told);
+        state.observe(upstream);
         let refused = status == StatusCode::TOO_MANY_REQUESTS
-            || status == StatusCode::SERVICE_UNAVAILABLE && told.retry_after.is_some();
+            || status == StatusCode::SERVICE_UNAVAILABLE && upstream.retry_after.is_some();
         if refused {
             let pause = state.refused(self.now());
-            if told.pause(status).is_none() {
+            if upstream.pause(status).is_none() {
                 self.gate.pause_for(pause);
             }
         } else {
@@ -157,7 +158,7 @@ impl Learner {
         self.apply(&mut state);
     }
 
-    /// Gives the gate the rate, if it is another by more than a hundredth: a change takes its lock.
+    /// Applies the rate to the gate if it differs by more than a hundredth: a change takes the lock of the gate.
     fn apply(&self, state: &mut State) {
         if (state.rate - state.applied).abs() < state.applied / 100.0 {
             return;
@@ -174,37 +175,37 @@ impl Learner {
 }
 
 impl State {
-    /// What the partner says of its limits.
+    /// Follows the policies that the upstream reports.
     #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
-    fn heed(&mut self, told: &Told) {
+    fn observe(&mut self, upstream: &UpstreamLimits) {
         let learn = self.learn;
-        let policies = told.limits.iter();
+        let policies = upstream.limits.iter();
         let rates = policies.filter_map(|limit| {
             let window = limit.window.filter(|window| !window.is_zero())?;
-            Some(limit.quota? as f64 / window.as_secs_f64() * TOLD)
+            Some(limit.quota? as f64 / window.as_secs_f64() * USED_OF_QUOTA)
         });
         if let Some(rate) = rates.min_by(f64::total_cmp) {
-            self.most = rate.max(learn.floor).min(learn.ceiling);
-            self.rate = self.most;
+            self.max_rate = rate.max(learn.min).min(learn.max);
+            self.rate = self.max_rate;
         }
     }
 
-    /// A call was refused. Returns how long to pause if the partner does not say.
+    /// Reduces the rate after a refusal. Returns the pause for an upstream that does not say when to retry.
     fn refused(&mut self, now: Moment) -> Duration {
         let pause = match self.refusals {
             Some((_, pause)) => pause,
             None => {
                 self.refused_at = Some(self.rate);
-                self.rate = (self.rate * LEFT).max(self.learn.floor);
+                self.rate = (self.rate * LEFT).max(self.learn.min);
                 PAUSE
             }
         };
-        let next = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        let next = pause.saturating_mul(2).min(MAX_PAUSE);
         self.refusals = Some((now, next));
         pause
     }
 
-    /// A call was answered. One that began before the last refusal says nothing.
+    /// Raises the rate after an accepted call. A call that started before the last refusal does not count.
     fn accepted(&mut self, began: Moment) {
         if let Some((last, _)) = self.refusals {
             if began <= last {
@@ -217,7 +218,7 @@ impl State {
             None => FAST,
             Some(rate) => SLOW * rate / self.rate,
         };
-        self.rate = (self.rate + more).min(self.most);
+        self.rate = (self.rate + more).min(self.max_rate);
     }
 }
 

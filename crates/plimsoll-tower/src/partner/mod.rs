@@ -1,9 +1,9 @@
-//! Other people's limits: what a partner's answers say about them, and a layer for clients that heeds it.
+//! Clients of upstream services that have rate limits.
 //!
-//! [`Told::read`] reads the fields by which servers tell clients of their limits: `Retry-After` as seconds or as a date,
-//! `RateLimit` and `RateLimit-Policy` as the IETF drafts them, also in their older forms, and `X-RateLimit-Limit`, `-Remaining`
-//! and `-Reset`. A [`PartnerLayer`] goes before a client: calls ask a limiter of our own first, and when an answer says to come
-//! back later, nobody asks before.
+//! [`UpstreamLimits::read`] reads the header fields by which servers report their limits: `Retry-After` as seconds or as a
+//! date, `RateLimit` and `RateLimit-Policy` as the IETF drafts define them, also in their older forms, and
+//! `X-RateLimit-Limit`, `-Remaining` and `-Reset`. A [`PartnerLayer`] is put before a client: each call asks a limiter of your
+//! own first, and when a response demands a pause, no call is sent before the pause has ended.
 //!
 //! ```
 //! use plimsoll::{Gate, Pausable, Queue, TokenBucket};
@@ -11,19 +11,19 @@
 //! use tower::{Layer, service_fn};
 //!
 //! # async fn send(_: http::Request<String>) -> Result<http::Response<String>, std::io::Error> { Ok(http::Response::default()) }
-//! // Their terms say 10 a second. Calls wait for their turn, and through pauses.
+//! // The terms of the upstream allow 10 calls per second. Calls above that wait, also during pauses.
 //! let gate = Gate::builder(Pausable::new(TokenBucket::per_second(10))).queue(Queue::fifo(100)).name("partner").build();
 //! let client = PartnerLayer::new(gate).layer(service_fn(send));
 //! # let _ = client;
 //! ```
 //!
-//! Where nobody knows what their limit is, it is [learned](PartnerLayer::learn_rate) from what they refuse.
+//! If the limit of the upstream is unknown, the layer [learns](PartnerLayer::learn_rate) it from the upstream's refusals.
 
 mod fields;
 mod layer;
 mod learn;
-mod told;
+mod upstream;
 
-pub use layer::{Heeding, HeedingFuture, PartnerLayer, Pauses};
+pub use layer::{PartnerLayer, Pauses, Pausing, PausingFuture};
 pub use learn::LearnRate;
-pub use told::{Told, ToldLimit};
+pub use upstream::{UpstreamLimit, UpstreamLimits};

@@ -8,25 +8,32 @@ use super::subject::limiter;
 use crate::LimitLayer;
 use crate::admit::Admit;
 
-/// A layer for services whose requests are decoded messages: each takes as many items as `count` says, and holds them until
-/// it is answered.
+/// Returns a layer for services whose requests are decoded messages. A request takes as many items as `count` returns, and
+/// holds them until it is answered.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
 /// use plimsoll_kinds::{Provider, Weight};
 /// use plimsoll_tower::weights::items;
+/// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// struct Batch {
 ///     spans: Vec<String>,
 /// }
 ///
-/// let provider = Provider::builder().limit(Weight::REQUEST_ITEMS, Gate::new(Concurrency::new(10_000))).build()?;
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let provider = Provider::builder().limit(Weight::REQUEST_ITEMS, Gate::new(Concurrency::new(2))).build()?;
 /// let layer = items(&provider, |batch: &Batch| u64::try_from(batch.spans.len()).unwrap_or(u64::MAX));
-/// # let _ = layer;
-/// # Ok::<(), plimsoll::InvalidLimit>(())
+/// let service = layer.layer(service_fn(async |_: Batch| Ok::<_, std::io::Error>(())));
+///
+/// let batch = |spans| Batch { spans: vec![String::new(); spans] };
+/// assert!(service.clone().oneshot(batch(2)).await.is_ok());
+/// assert!(service.oneshot(batch(3)).await.is_err());
+/// # Ok::<(), plimsoll::InvalidLimit>(()) }).unwrap();
 /// ```
 ///
-/// Where the provider does not limit items, everything passes.
+/// If the provider does not limit items, all requests pass. A refusal is an error,
+/// [`LimitError::Denied`](crate::LimitError::Denied).
 pub fn items<F>(provider: &Provider, count: F) -> LimitLayer<Items<F>> {
     LimitLayer::with(Items {
         limiter: limiter(provider, Weight::REQUEST_ITEMS),
@@ -35,6 +42,9 @@ pub fn items<F>(provider: &Provider, count: F) -> LimitLayer<Items<F>> {
 }
 
 /// Admits messages by the number of their items. Made by [`items`].
+///
+/// It is an [`Admit`](crate::admit::Admit), so it can also be given to [`LimitLayer::with`](crate::LimitLayer::with). A message
+/// with more items than the limiter can ever grant is refused as too large.
 #[derive(Clone)]
 pub struct Items<F> {
     limiter: Option<Arc<dyn Limiter>>,

@@ -10,13 +10,24 @@ use super::subject::{ByWeight, Weighed, limiter};
 use super::taken::Meters;
 use crate::{HttpLimit, HttpLimitLayer, RequestLimit};
 
-/// The layer that counts requests and the memory they state.
+/// The layer inside of a [`WeightsLayer`] that limits requests and their stated memory. See [`WeightsLayer::answer`].
+///
+/// Settings that several layers share are a function of it:
+///
+/// ```
+/// use plimsoll_tower::weights::WeighedLayer;
+///
+/// fn quiet(layer: WeighedLayer) -> WeighedLayer {
+///     layer.problem(false).retry_after(false)
+/// }
+/// # let _ = quiet;
+/// ```
 pub type WeighedLayer = HttpLimitLayer<(
     RequestLimit<Weighed, ByWeight>,
     RequestLimit<Weighed, ByWeight>,
 )>;
 
-/// Limits requests by what they weigh, which the layer measures itself. See the [module](super).
+/// A layer that limits requests by their weights, which it measures itself. See the [module](super).
 ///
 /// ```
 /// use axum::{Router, routing::post};
@@ -31,6 +42,9 @@ pub type WeighedLayer = HttpLimitLayer<(
 /// # let _ = app;
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
+///
+/// The layer is applied in two parts: the outer one decides about `request_count` and the stated `memory_size`, and answers
+/// refused requests; the inner one measures the bodies. All services made by it share the limits of the provider.
 #[derive(Clone)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct WeightsLayer {
@@ -39,11 +53,23 @@ pub struct WeightsLayer {
 }
 
 impl WeightsLayer {
-    /// Measures what this provider limits.
+    /// Creates a layer for the weights that this provider limits. Weights that it does not limit are not measured.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_kinds::{Provider, Weight};
+    /// use plimsoll_tower::weights::WeightsLayer;
+    ///
+    /// let provider = Provider::builder().limit(Weight::REQUEST_COUNT, Gate::new(Concurrency::new(100))).build()?;
+    /// let layer = WeightsLayer::new(&provider);
+    /// # let _ = layer;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     ///
     /// # Panics
     ///
-    /// If bytes on the network are limited by a resource, whose permits nothing would return.
+    /// If bytes on the network are limited by a resource: their permits would never be returned. [`try_new`](Self::try_new) returns
+    /// an error instead.
     #[track_caller]
     pub fn new(provider: &Provider) -> Self {
         match Self::try_new(provider) {
@@ -52,11 +78,21 @@ impl WeightsLayer {
         }
     }
 
-    /// Measures what this provider limits.
+    /// Creates a layer for the weights that this provider limits.
     ///
     /// # Errors
     ///
-    /// If bytes on the network are limited by a resource, whose permits nothing would return.
+    /// If bytes on the network are limited by a resource: their permits would never be returned.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_kinds::{Provider, Weight};
+    /// use plimsoll_tower::weights::WeightsLayer;
+    ///
+    /// let provider = Provider::builder().limit(Weight::NETWORK_BYTES, Gate::new(Concurrency::new(1 << 20))).build()?;
+    /// assert!(WeightsLayer::try_new(&provider).is_err());
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub fn try_new(provider: &Provider) -> Result<Self, InvalidLimit> {
         let bytes = match provider.limiters(Weight::NETWORK_BYTES).next() {
             Some(_) => provider.rate(Weight::NETWORK_BYTES)?,
@@ -84,7 +120,19 @@ impl WeightsLayer {
         })
     }
 
-    /// Sets how requests are let in and refused: their priority, the answer.
+    /// Changes the settings of the layer that admits and refuses requests: the priority, the response to a refusal.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate};
+    /// use plimsoll_kinds::{Provider, Weight};
+    /// use plimsoll_tower::weights::WeightsLayer;
+    /// use std::time::Duration;
+    ///
+    /// let provider = Provider::builder().limit(Weight::REQUEST_COUNT, Gate::new(Concurrency::new(100))).build()?;
+    /// let layer = WeightsLayer::try_new(&provider)?.answer(|layer| layer.retry_full_after(Duration::from_secs(1)));
+    /// # let _ = layer;
+    /// # Ok::<(), plimsoll::InvalidLimit>(())
+    /// ```
     pub fn answer(mut self, set: impl FnOnce(WeighedLayer) -> WeighedLayer) -> Self {
         self.layer = set(self.layer);
         self

@@ -16,8 +16,23 @@ use super::taken::Taken;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 pin_project! {
-    /// A body whose bytes are limited as they pass. What its request has taken is held until the body of the response and that
-    /// of the request are gone.
+    /// A body whose bytes are limited as they pass, of a request or of a response.
+    ///
+    /// A frame that the rate of `network_bytes` does not yet grant is held back until it is granted; a frame of a request for which
+    /// there is no memory fails the body. The permits of a request are held until the bodies of the response and of the request are
+    /// dropped.
+    ///
+    /// Its error is the error of the inner body, or a [`Denied`], boxed:
+    ///
+    /// ```
+    /// use plimsoll::Denied;
+    ///
+    /// /// Whether a handler could not read a body because of a limit.
+    /// fn is_limited(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    ///     error.is::<Denied>()
+    /// }
+    /// # let _ = is_limited;
+    /// ```
     pub struct MeasuredBody<B: Body> {
         #[pin]
         body: B,
@@ -30,7 +45,7 @@ pin_project! {
 }
 
 impl<B: Body> MeasuredBody<B> {
-    /// The body of a request, for which so much memory was taken.
+    /// The body of a request. The memory for its stated length was taken before.
     pub(super) fn request(body: B, taken: Arc<Taken>, stated: u64) -> Self {
         Self {
             body,
@@ -51,7 +66,7 @@ impl<B: Body> MeasuredBody<B> {
     }
 }
 
-/// Takes memory for so many bytes of a request, at once or not at all.
+/// Takes memory for bytes of a request beyond its stated length, at once or not at all.
 fn keep_memory(taken: &Taken, stated: &mut u64, bytes: u64) -> Result<(), Denied> {
     let Some(memory) = taken.meters.memory.as_deref() else {
         return Ok(());
@@ -67,7 +82,7 @@ fn keep_memory(taken: &Taken, stated: &mut u64, bytes: u64) -> Result<(), Denied
 
 impl<B: Body<Error: Into<BoxError>>> Body for MeasuredBody<B> {
     type Data = B::Data;
-    /// The error of the body, or a [`Denied`].
+    /// The error of the inner body, or a [`Denied`].
     type Error = BoxError;
 
     fn poll_frame(
@@ -126,11 +141,11 @@ impl<B: Body> fmt::Debug for MeasuredBody<B> {
     }
 }
 
-/// So many bytes of a rate, taken in parts where they are more than its burst.
+/// Bytes of a rate, taken in parts if they exceed its burst.
 struct Bytes {
     rate: Rate,
     left: u64,
-    /// No part may be larger.
+    /// The maximum of a part.
     most: u64,
     waiting: Option<RetryingAcquire>,
 }

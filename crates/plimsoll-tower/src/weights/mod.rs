@@ -1,16 +1,16 @@
 //! Limits by weight, measured by the layer itself.
 //!
-//! A [`Provider`](plimsoll_kinds::Provider) has a limiter for each weight that is limited. A [`WeightsLayer`] measures the weights of
-//! requests and asks for them:
+//! A [`Provider`](plimsoll_kinds::Provider) has a limiter for each weight that is limited. A [`WeightsLayer`] measures the
+//! weights of requests and asks for them:
 //!
 //! | weight | measured | asked |
 //! |---|---|---|
-//! | `request_count` | 1 | before the request goes on; held until its response has been sent |
-//! | `network_bytes` | bytes of bodies, in both directions, as they pass: chunked bodies and messages of gRPC too | for each part before it is passed on: who is over the limit waits, and with it its connection |
-//! | `memory_size` | the length that a request states, and what its body has beyond that as it is read | a stated length before the request goes on, the rest at once or not at all; held until the response has been sent |
+//! | `request_count` | 1 | before the request is passed on; held until its response has been sent |
+//! | `network_bytes` | bytes of bodies in both directions as they pass, also of chunked bodies and messages of gRPC | for each part before it is passed on: a body above the limit waits, and with it its connection |
+//! | `memory_size` | the stated length of a request, and the bytes of its body beyond that as it is read | the stated length before the request is passed on, the rest at once or not at all; held until the response has been sent |
 //! | `request_items` and others | by the handler, or by a function of the decoded message | when they are [taken](Weights::take) |
 //!
-//! Whether anything is saturated is checked first, for all weights.
+//! Saturation is checked first, for all weights.
 //!
 //! ```
 //! use plimsoll::{Concurrency, Gate, Queue, TokenBucket};
@@ -27,14 +27,42 @@
 //! # Ok::<(), plimsoll::InvalidLimit>(())
 //! ```
 //!
-//! Bytes on the network can only be limited by a rate: nobody could give them back. A resource for them is an error of
-//! [`try_new`](WeightsLayer::try_new). A request that holds memory does not wait for more, because two that wait for each
-//! other would wait for ever: the body of a request that finds no more fails with the refusal.
+//! Bytes on the network can only be limited by a rate, because they are never returned. A resource for them is an error of
+//! [`try_new`](WeightsLayer::try_new). A request that holds memory does not wait for more, because two requests that wait for
+//! each other would deadlock: the body of a request that gets no more memory fails with the refusal.
 //!
 //! # Items
 //!
-//! How many items a request has is known when it has been decoded. A handler finds [`Weights`] in the extensions of the
-//! request; in a service whose requests are messages, [`items`] makes a layer of a function of the message.
+//! The number of items of a request is known when it has been decoded. A handler finds [`Weights`] in the extensions of the
+//! request; for a service whose requests are messages, [`items`] makes a layer from a function of the message.
+//!
+//! # Which requests are refused
+//!
+//! A request that finds no room for `request_count` or for its stated `memory_size` gets a response of the layer, as with an
+//! [`HttpLimitLayer`](crate::HttpLimitLayer). Later refusals cannot change the response any more: the body of the request or
+//! of the response fails with a [`Denied`](plimsoll::Denied), and [`Weights::take`] returns it.
+//!
+//! # Choosing the limiters
+//!
+//! - `request_count` and `memory_size` are held while a request is in flight: a [`Concurrency`](plimsoll::Concurrency) limit, or
+//!   an adaptive one. With a rate, nothing is returned when the response has been sent.
+//! - `network_bytes` is a rate with a queue. Without a queue, a body above the rate fails at once.
+//! - Parts of a body that are larger than the burst of the rate are taken in several steps, so the burst need not be as large as
+//!   the largest part.
+//!
+//! ```
+//! use plimsoll::{Gate, Queue, TokenBucket};
+//! use plimsoll_kinds::{Provider, Weight};
+//! use plimsoll_tower::weights::WeightsLayer;
+//!
+//! // 1 MiB per second, in steps of 64 KiB; up to 16 MiB wait.
+//! let rate = TokenBucket::per_second(1 << 20).burst(64 << 10);
+//! let bandwidth = Gate::builder(rate).queue(Queue::fifo(16 << 20)).name("bandwidth").build();
+//! let provider = Provider::builder().limit(Weight::NETWORK_BYTES, bandwidth).build()?;
+//! let layer = WeightsLayer::new(&provider);
+//! # let _ = layer;
+//! # Ok::<(), plimsoll::InvalidLimit>(())
+//! ```
 
 mod items;
 mod layer;

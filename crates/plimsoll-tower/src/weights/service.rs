@@ -15,6 +15,10 @@ use crate::Head;
 use crate::http::content_length;
 
 /// A service whose bodies are measured. Made by a [`WeightsLayer`](super::WeightsLayer).
+///
+/// It inserts [`Weights`](super::Weights) into the extensions of each request if the provider limits a weight that only the
+/// handler knows, and wraps the bodies of requests and responses into [`MeasuredBody`](super::MeasuredBody). The inner service
+/// therefore receives requests with a body of another type; routers of axum convert it by themselves.
 #[derive(Clone)]
 pub struct Measured<S> {
     pub(super) inner: S,
@@ -56,7 +60,8 @@ impl<S: fmt::Debug> fmt::Debug for Measured<S> {
 }
 
 pin_project! {
-    /// A request to a [`Measured`] service.
+    /// The future of a call of a [`Measured`] service. It resolves with the head of the response; the body is measured as it
+    /// passes.
     pub struct MeasuredFuture<F> {
         #[pin]
         call: F,

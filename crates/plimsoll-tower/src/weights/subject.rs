@@ -7,10 +7,10 @@ use plimsoll_kinds::{AnyLimiter, Provider, Weight};
 use crate::Head;
 use crate::http::{Ask, Asked, Granted, Subject, Take};
 
-/// The limiter of one weight, if there is one.
+/// The limiter of one weight, if the weight is limited.
 #[derive(Clone)]
 pub struct Weighed {
-    /// Asked first whether anything is saturated.
+    /// Asked first for saturation.
     pub(super) provider: Option<Provider>,
     limiter: Option<Arc<dyn Limiter>>,
     weight: Weight,
@@ -26,14 +26,14 @@ impl Weighed {
     }
 }
 
-/// The limiter of a weight that is held.
+/// The limiter of a weight whose permits are held.
 pub(super) fn limiter(provider: &Provider, weight: Weight) -> Option<Arc<dyn Limiter>> {
     provider.limiters(weight).next()?;
     let resource = provider.resource(weight).map(AnyLimiter::Resource);
     resource.map(|limiter| Arc::clone(limiter.shared()))
 }
 
-/// Requests count by what they weigh.
+/// Requests count by their weight.
 #[derive(Clone, Copy, Debug)]
 pub struct ByWeight;
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderName, HeaderValue, Request};
 use plimsoll_tower::answer::is_grpc;
 use plimsoll_tower::keys::{
-    CookieKey, Forwarded, HeaderKey, LONGEST, MethodKey, PathKey, Peer, PeerAddr, QueryKey,
+    CookieKey, Forwarded, HeaderKey, MAX_LEN, MethodKey, PathKey, Peer, PeerAddr, QueryKey,
     TrustedProxies, bounded,
 };
 use plimsoll_tower::{Head, KeyFrom, PriorityFrom, PriorityHeader};
@@ -216,7 +216,7 @@ proptest! {
             PathKey::new().key(&head),
             MethodKey.key(&head),
         ] {
-            prop_assert!(key.is_none_or(|key| !key.is_empty() && key.len() <= LONGEST + 33));
+            prop_assert!(key.is_none_or(|key| !key.is_empty() && key.len() <= MAX_LEN + 33));
         }
         // They only must not panic.
         let _ = PriorityHeader::default().priority(&head);

@@ -47,7 +47,7 @@ async fn read(
 async fn an_estimate_is_read_by_pointer() {
     let tokens = JsonCost::of("/max_tokens")
         .and_length_of("/messages")
-        .bound(100);
+        .max(100);
     for (text, expected) in [
         (r#"{"max_tokens":200,"messages":[1,2,3]}"#, Some(203)),
         (r#"{"max_tokens":2.5}"#, Some(3)),
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn a_body_arrives_as_it_came(text in ".{0,80}", size in 1_usize..20, bound in 0_usize..90, fails: bool) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let layer = JsonCost::of("").bound(bound);
+        let layer = JsonCost::of("").max(bound);
         let (_, body) = runtime.block_on(read(&layer, request(parts(&text, size, fails))));
         prop_assert_eq!(body, if fails { Err("cut short") } else { Ok(Bytes::from(text)) });
     }
@@ -112,7 +112,7 @@ async fn what_an_answer_says_is_charged() {
     let service = ServiceBuilder::new()
         .layer(JsonCost::of("/max_tokens"))
         .layer(HttpLimitLayer::new(limit))
-        .layer(JsonUsage::of("/usage/total").bound(100))
+        .layer(JsonUsage::of("/usage/total").max(100))
         .service(service_fn(async |request: Request<Replayed<Parts>>| {
             let answer = request.headers()["x-answer"].to_str().unwrap().to_owned();
             let response = Response::builder().header("content-type", "application/json");

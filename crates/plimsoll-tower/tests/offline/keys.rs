@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use http::{HeaderValue, Method, Request};
 use plimsoll_tower::keys::{
-    Address, CookieKey, HeaderKey, LONGEST, MethodKey, PathKey, Peer, PeerAddr, QueryKey, by,
+    Address, CookieKey, HeaderKey, MAX_LEN, MethodKey, PathKey, Peer, PeerAddr, QueryKey, by,
 };
 use plimsoll_tower::{Head, KeyFrom};
 
@@ -241,9 +241,9 @@ fn long_keys_are_bounded_and_stay_apart() {
     };
     for (one, other) in of("1").into_iter().zip(of("2")) {
         assert_ne!(one, other);
-        assert_eq!(one.len(), LONGEST + 33);
+        assert_eq!(one.len(), MAX_LEN + 33);
     }
-    let short = HeaderKey::named("x-key").unwrap().longest(3);
+    let short = HeaderKey::named("x-key").unwrap().max_len(3);
     let plain = text(&short, &with_header("x-key", &[b"abc"]));
     assert_eq!(plain.as_deref(), Some("abc"));
     let folded = text(&short, &with_header("x-key", &[b"abcd"])).unwrap();

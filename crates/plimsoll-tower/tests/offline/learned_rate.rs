@@ -121,7 +121,7 @@ fn the_rate_settles_close_below_the_quota_whatever_the_partner_counts_by() {
             ("nothing", nothing, &[10]),
         ] {
             for initial in from.iter().copied() {
-                let learn = LearnRate::from(Quota::per_second(initial)).floor(Quota::per_second(1));
+                let learn = LearnRate::from(Quota::per_second(initial)).min(Quota::per_second(1));
                 let run = run(partner, learn, 90, fields, silent);
                 let (answered, refused) = run.from(40);
                 let what = format!(
@@ -157,7 +157,7 @@ fn a_policy_that_is_told_is_taken_at_once() {
 #[test]
 fn it_stays_between_its_floor_and_its_ceiling_and_does_not_grow_unused() {
     let (_, partner) = partners()[0];
-    let learn = LearnRate::from(Quota::per_second(10)).ceiling(Quota::per_second(20));
+    let learn = LearnRate::from(Quota::per_second(10)).max(Quota::per_second(20));
     let bounded = run(partner, learn, 60, nothing, silent);
     assert!((bounded.rate - 20.0).abs() < 1e-9, "{}", bounded.rate);
     assert_eq!(bounded.from(0).1, 0.0, "nothing is refused");
@@ -166,7 +166,7 @@ fn it_stays_between_its_floor_and_its_ceiling_and_does_not_grow_unused() {
         let rule = FixedWindow::new(Quota::new(1, Duration::from_secs(100_000)));
         Arc::new(Gate::builder(rule).clock(time.clock()).build())
     };
-    let learn = LearnRate::from(Quota::per_second(10)).floor(Quota::per_second(9));
+    let learn = LearnRate::from(Quota::per_second(10)).min(Quota::per_second(9));
     let refused = run(none, learn, 120, nothing, silent);
     assert!((refused.rate - 9.25).abs() < 0.3, "{}", refused.rate);
     let calls: u64 = refused.seconds.iter().map(|(a, r)| a + r).sum();

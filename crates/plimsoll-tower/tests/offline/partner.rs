@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use plimsoll::{Gate, ManualClock, Pausable, Queue, TokenBucket};
-use plimsoll_tower::partner::{PartnerLayer, Told};
+use plimsoll_tower::partner::{PartnerLayer, UpstreamLimits};
 use proptest::prelude::*;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -28,7 +28,7 @@ fn now() -> SystemTime {
 }
 
 fn pause(fields: &[(&'static str, &str)]) -> Option<u64> {
-    let told = Told::read(&headers(fields), now());
+    let told = UpstreamLimits::read(&headers(fields), now());
     told.pause(StatusCode::TOO_MANY_REQUESTS)
         .map(|span| span.as_secs())
 }
@@ -61,7 +61,7 @@ fn retry_after_is_seconds_or_a_date() {
         Some(9)
     );
     // Of what is not a refusal it says something else.
-    let told = Told::read(&headers(&[("retry-after", "5")]), now());
+    let told = UpstreamLimits::read(&headers(&[("retry-after", "5")]), now());
     assert_eq!(told.pause(StatusCode::ACCEPTED), None);
 }
 
@@ -109,7 +109,7 @@ fn limits_are_read_in_all_their_forms() {
         assert_eq!(pause(fields), expected, "{fields:?}");
     }
     let policy = r#""burst";q=100;w=60;qu="requests""#;
-    let told = Told::read(
+    let told = UpstreamLimits::read(
         &headers(&[
             ("ratelimit-policy", policy),
             ("ratelimit", r#""burst";r=5"#),
@@ -126,7 +126,7 @@ fn limits_are_read_in_all_their_forms() {
         .collect::<Vec<_>>()
         .join(",");
     assert_eq!(
-        Told::read(&headers(&[("ratelimit", &many)]), now())
+        UpstreamLimits::read(&headers(&[("ratelimit", &many)]), now())
             .limits
             .len(),
         16
@@ -138,7 +138,7 @@ proptest! {
     #[test]
     fn anything_can_be_read(value in "[ -~]{0,60}") {
         for name in ["retry-after", "ratelimit", "ratelimit-policy", "x-ratelimit-reset", "ratelimit-remaining", "date"] {
-            let told = Told::read(&headers(&[(name, value.as_str())]), now());
+            let told = UpstreamLimits::read(&headers(&[(name, value.as_str())]), now());
             let _ = told.pause(StatusCode::SERVICE_UNAVAILABLE);
         }
     }
@@ -153,7 +153,7 @@ proptest! {
         for fields in [Fields::STANDARD, Fields::X] {
             let mut headers = HeaderMap::new();
             fields.write(&mut headers, &[LimitStatus::new("api", standing)]);
-            let told = Told::read(&headers, now());
+            let told = UpstreamLimits::read(&headers, now());
             prop_assert_eq!(told.limits[0].quota, Some(limit));
             prop_assert_eq!(told.limits[0].remaining, Some(remaining));
             prop_assert_eq!(told.pause(StatusCode::OK), (remaining == 0).then_some(more));
@@ -172,7 +172,7 @@ async fn nobody_asks_a_partner_before_it_said() {
     let log = Arc::clone(&heard);
     let layer = PartnerLayer::new(gate.clone())
         .longest_pause(Duration::from_secs(50))
-        .on_told(move |told| log.lock().unwrap().push(told.retry_after));
+        .on_upstream_limits(move |told| log.lock().unwrap().push(told.retry_after));
     let asked = Rc::new(Cell::new(0));
     let count = Rc::clone(&asked);
     let mut client = layer.layer(service_fn(move |after: Option<&'static str>| {

@@ -4,60 +4,76 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use super::fields::{items, number};
 
-/// What the answer of a partner says about its limits.
+/// The rate-limit headers of an upstream response.
 ///
 /// ```
 /// use http::{HeaderMap, StatusCode};
-/// use plimsoll_tower::partner::Told;
+/// use plimsoll_tower::partner::UpstreamLimits;
 /// use std::time::{Duration, SystemTime};
 ///
 /// let mut headers = HeaderMap::new();
 /// headers.insert("ratelimit", r#""burst";r=0;t=7, "daily";r=120;t=3600"#.parse()?);
 /// headers.insert("ratelimit-policy", r#""burst";q=10;w=10, "daily";q=1000;w=86400"#.parse()?);
-/// let told = Told::read(&headers, SystemTime::now());
-/// assert_eq!(told.limits.len(), 2);
-/// assert_eq!((told.limits[0].quota, told.limits[0].remaining), (Some(10), Some(0)));
+/// let upstream = UpstreamLimits::read(&headers, SystemTime::now());
+/// assert_eq!(upstream.limits.len(), 2);
+/// assert_eq!((upstream.limits[0].quota, upstream.limits[0].remaining), (Some(10), Some(0)));
 ///
-/// // Nothing is left of one of them.
-/// assert_eq!(told.pause(StatusCode::OK), Some(Duration::from_secs(7)));
+/// // The limit `burst` is used up for 7 s.
+/// assert_eq!(upstream.pause(StatusCode::OK), Some(Duration::from_secs(7)));
 /// # Ok::<(), http::header::InvalidHeaderValue>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
-pub struct Told {
-    /// After how long to come back, by `Retry-After`. Zero if it names a moment in the past.
+pub struct UpstreamLimits {
+    /// The delay in `Retry-After`. Zero if the field has a date in the past. The maximum if the field is repeated.
     pub retry_after: Option<Duration>,
-    /// What is said of single limits, at most 16 of them.
-    pub limits: Vec<ToldLimit>,
+    /// The single limits, at most 16 from `RateLimit` and `RateLimit-Policy`, and one for each family of `…-Limit`, `…-Remaining`
+    /// and `…-Reset`.
+    pub limits: Vec<UpstreamLimit>,
 }
 
-/// What is said of one limit.
+/// One limit of an upstream response. A field that the response does not have is `None`.
+///
+/// ```
+/// use http::HeaderMap;
+/// use plimsoll_tower::partner::UpstreamLimits;
+/// use std::time::{Duration, SystemTime};
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("x-ratelimit-limit", "60".parse()?);
+/// headers.insert("x-ratelimit-remaining", "59".parse()?);
+/// headers.insert("x-ratelimit-reset", "30".parse()?);
+/// let limit = &UpstreamLimits::read(&headers, SystemTime::now()).limits[0];
+/// assert_eq!((limit.quota, limit.remaining), (Some(60), Some(59)));
+/// assert_eq!((limit.reset, limit.window), (Some(Duration::from_secs(30)), None));
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
-pub struct ToldLimit {
-    /// What the partner calls it; empty where it has no name.
+pub struct UpstreamLimit {
+    /// The name of the limit; empty if it has none.
     pub name: String,
-    /// How much the limit allows.
+    /// The number of units that the limit allows per window.
     pub quota: Option<u64>,
-    /// In how much time.
+    /// The length of the window.
     pub window: Option<Duration>,
-    /// How much is left.
+    /// The number of units left.
     pub remaining: Option<u64>,
-    /// After how long there is more.
+    /// The time until more units are available.
     pub reset: Option<Duration>,
 }
 
-/// Whoever says more than this is not listened to.
-const MOST_LIMITS: usize = 16;
+/// Further limits of a response are ignored.
+const MAX_LIMITS: usize = 16;
 
-/// Numbers above this are seconds since 1970, and far above it milliseconds: nobody says to wait for thirty years.
+/// A reset above this is a time in seconds since 1970, and far above it in milliseconds: it would be a wait of thirty years.
 const EPOCH_SECONDS: u64 = 1_000_000_000;
 const EPOCH_MILLIS: u64 = 1_000_000_000_000;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Families of three fields: the limit, what remains, and when there is more.
+/// Families of three fields: the limit, the units left, and the reset.
 const TRIPLES: [[HeaderName; 3]; 2] = [
     [
         HeaderName::from_static("x-ratelimit-limit"),
@@ -71,25 +87,26 @@ const TRIPLES: [[HeaderName; 3]; 2] = [
     ],
 ];
 
-impl Told {
-    /// Reads the fields of an answer that came at `now`. What cannot be read counts as not said.
+impl UpstreamLimits {
+    /// Reads the fields of a response that arrived at `now`. A field that cannot be parsed is treated as missing.
     ///
-    /// A date in `Retry-After` is compared with the `Date` of the answer, if it has one, so that it does not matter whose
-    /// clock is wrong.
+    /// A date in `Retry-After` is compared with the `Date` of the response, if it has one, so that clock differences do not
+    /// matter. A reset in `X-RateLimit-Reset` or `RateLimit-Reset` may be a number of seconds, or a time in seconds or milliseconds
+    /// since 1970.
     #[must_use]
     pub fn read(headers: &HeaderMap, now: SystemTime) -> Self {
-        let mut told = Self {
+        let mut upstream = Self {
             retry_after: lines(headers, &header::RETRY_AFTER)
                 .filter_map(|value| retry_after(value, sent_at(headers, now)))
                 .max(),
             limits: Vec::new(),
         };
         for list in lines(headers, &RATE_LIMIT) {
-            told.add_current(list);
+            upstream.add_current(list);
         }
         for list in lines(headers, &RATE_LIMIT_POLICY) {
             for item in items(list) {
-                if let Some(limit) = told.limit(item.text) {
+                if let Some(limit) = upstream.limit(item.text) {
                     limit.quota = item.number("q").or(limit.quota);
                     limit.window = item.number("w").map(Duration::from_secs).or(limit.window);
                 }
@@ -102,19 +119,20 @@ impl Told {
             let remaining = first(remaining).and_then(number);
             let reset = first(reset).and_then(number).map(|reset| span(reset, now));
             if remaining.is_some() || reset.is_some() || quota.is_some() {
-                told.limits.push(ToldLimit {
+                upstream.limits.push(UpstreamLimit {
                     quota,
                     remaining,
                     reset,
-                    ..ToldLimit::default()
+                    ..UpstreamLimit::default()
                 });
             }
         }
-        told
+        upstream
     }
 
-    /// How long not to ask, after an answer of this status: as `Retry-After` says, or until there is more of a limit of which
-    /// nothing is left. `None` if there is no reason to pause.
+    /// Returns the time to pause after a response with this status: the delay in `Retry-After` if the status is a client or server
+    /// error, or the time until more is available of a limit that is used up, whichever is longer. `None` if there is no reason to
+    /// pause.
     #[must_use]
     pub fn pause(&self, status: StatusCode) -> Option<Duration> {
         let used_up = self
@@ -124,23 +142,23 @@ impl Told {
         let until_more = used_up.filter_map(|limit| limit.reset).max();
         // Of a redirection or a resource that is being made it says something else.
         let is_refusal = status.is_client_error() || status.is_server_error();
-        let told = self.retry_after.filter(|_| is_refusal).max(until_more);
-        told.filter(|span| *span > Duration::ZERO)
+        let upstream = self.retry_after.filter(|_| is_refusal).max(until_more);
+        upstream.filter(|span| *span > Duration::ZERO)
     }
 
-    /// The limit of this name, if there is room for it.
-    fn limit(&mut self, name: &str) -> Option<&mut ToldLimit> {
+    /// The limit with this name. `None` if it is new and there are too many.
+    fn limit(&mut self, name: &str) -> Option<&mut UpstreamLimit> {
         let known = self.limits.iter().position(|limit| limit.name == name);
-        if known.is_none() && self.limits.len() < MOST_LIMITS {
-            self.limits.push(ToldLimit {
+        if known.is_none() && self.limits.len() < MAX_LIMITS {
+            self.limits.push(UpstreamLimit {
                 name: name.to_owned(),
-                ..ToldLimit::default()
+                ..UpstreamLimit::default()
             });
         }
         self.limits.iter_mut().find(|limit| limit.name == name)
     }
 
-    /// What `RateLimit` says: `"name";r=5;t=10`, or as older drafts have it, `limit=10, remaining=5, reset=10`.
+    /// Reads `RateLimit`: `"name";r=5;t=10`, or in older drafts `limit=10, remaining=5, reset=10`.
     fn add_current(&mut self, list: &str) {
         for item in items(list) {
             if let Some((key, value)) = item.text.split_once('=') {
@@ -168,7 +186,7 @@ fn lines<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     lines.filter_map(|line| line.to_str().ok())
 }
 
-/// When the answer was sent, by its own word or by ours.
+/// The time when the response was sent: its `Date`, or else the time of arrival.
 fn sent_at(headers: &HeaderMap, now: SystemTime) -> SystemTime {
     let date = lines(headers, &header::DATE).next();
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
@@ -183,7 +201,7 @@ fn retry_after(value: &str, sent_at: SystemTime) -> Option<Duration> {
     Some(at.duration_since(sent_at).unwrap_or_default())
 }
 
-/// After how long: in seconds, or at a second or a millisecond since 1970.
+/// The time until a reset, given in seconds, or as a second or a millisecond since 1970.
 fn span(reset: u64, now: SystemTime) -> Duration {
     let at = match reset {
         ..EPOCH_SECONDS => return Duration::from_secs(reset),
