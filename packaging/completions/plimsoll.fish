@@ -56,32 +56,32 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s q -l quic
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s e -l explain -d 'Print the decisions of each tested limit with their reasons over time, for the first seed'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -l schema -d 'Print the JSON Schema of simulation files, for editors'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l format -d 'How the lines are written: combined, json, csv, envoy or times; told by what stands in them unless set' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l duration-unit -d 'What durations without a unit count: s, ms, us or ns; as the server that wrote them has it unless set' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l window -d 'How long after a request came its line may be written and still be put in its place' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l deadline -d 'How long clients wait in queues that do not say it themselves' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l against -d 'Compare with the limits of another file: what is refused now and was not, and the other way round' -r -F
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l suggest -d 'Peaks of keys, and for each limit the smallest that refuses at most this share of its requests [default: 0.1%]' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l format -d 'The format of the lines: combined, json, csv, envoy or times; detected unless set' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l duration-unit -d 'The unit of durations without one: s, ms, us or ns; that of the server that writes the format unless set' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l window -d 'The longest time from the arrival of a request to its line for which requests are sorted by arrival' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l deadline -d 'The longest wait of a request in queues; the time-outs of the queues unless set' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l against -d 'Compare with the limits of another file: requests that only one of the two refuses' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l suggest -d 'Report peaks of keys, and for each limit the smallest number that refuses at most this share of its requests [default: 0.1%]' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l max-refused -d 'End with status 1 if a larger share is refused: of all requests, or of those of one limit' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l top -d 'How many keys of each limit are reported' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l json -d 'Write everything as JSON; `-` writes it to the standard output, in the place of the text' -r -F
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l html -d 'Write a page with pictures that needs nothing else' -r -F
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l show-keys -d 'Show keys as they are, and not masked'
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l top -d 'The number of keys of each limit that are reported' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l json -d 'Write the whole report as JSON; `-` writes it to the standard output, in place of the text' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l html -d 'Write the report as a self-contained HTML page with charts' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -l show-keys -d 'Show keys unmasked'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l http -d 'Where to listen for checks, charges and leases over HTTP; /openapi.json there describes them' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'Where to listen for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc -d 'Where to listen for gRPC: Envoy\'s rate-limit service, health' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin -d 'Where to listen for operators: /healthz, /readyz, /metrics, /limits' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l http -d 'The address for checks, charges and leases over HTTP, which /openapi.json describes' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l resp -d 'The address for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc -d 'The address for gRPC: Envoy\'s rate-limit service, health' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin -d 'The address for operators: /healthz, /readyz, /metrics, /limits' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-config -d 'A directory with configurations of the reference server (envoyproxy/ratelimit); all files below it are read, and read again when they change. May be given several times' -r -F
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-store -d 'A Redis in which a fleet counts together, such as `redis://127.0.0.1:6379`' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-lease -d 'How many seconds a descriptor holds a slot at most that it does not give back with negative hits' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'What clients must say to be answered (Bearer over HTTP, AUTH over RESP)' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state -d 'Keeps what limits in memory remember in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)' -r -F
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state-every -d 'How often it is written there, beside at the end: a crash forgets what was used since then (`serve.state_every`) [default: 30s]' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc-age -d 'How old a connection over gRPC becomes, ten per cent more or less, before its client is told to open another one, so that proxies spread over servers that were added (`serve.grpc_age`) [default: 24h]' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-lease -d 'The number of seconds after which a slot is freed that a descriptor has not returned with negative hits' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l token -d 'The token that clients must send (Bearer over HTTP, AUTH over RESP)' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state -d 'Saves the states of limits in memory in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)' -r -F
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l state-every -d 'The interval at which states are saved, besides at the end: a crash loses the usage since then (`serve.state_every`) [default: 30s]' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l grpc-age -d 'The age, give or take ten per cent, at which a gRPC connection is closed gracefully, so that proxies spread over servers that were added (`serve.grpc_age`) [default: 24h]' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l otlp -d 'Sends a span of each decision to this collector over OTLP (http/protobuf); without an address to that of `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`. The other variables `OTEL_*` are honoured' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l drain -d 'How long what is under way may take when it stops' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l admin-token -d 'The token that operators must send. Required if the admin port is not on a loopback address' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l drain -d 'The time for which requests in progress may continue after it begins to stop' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_engine=debug`' -r -f -a "text\t'For people'
 json\t'For programs: one object a line'"
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-merge -d 'Several files may describe one domain (`MERGE_DOMAIN_CONFIG` of the reference server)'
@@ -90,19 +90,19 @@ complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-quota 
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -l envoy-compat -d 'Serve /json and /healthcheck, /rlconfig and /stats on the admin port, and its statistics and header fields too'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l to -d 'The server behind it, such as `http://127.0.0.1:9000`' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 'Where to listen: where the file says, or else 127.0.0.1:8080' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'Where to listen for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin-token -d 'What operators must say to be answered. Needed where the admin port is not on a loopback address' -r
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'How long what is under way may take when it stops' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l listen -d 'The address to listen on: that of the file, or else 127.0.0.1:8080' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin -d 'The address for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l admin-token -d 'The token that operators must send. Required if the admin port is not on a loopback address' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l drain -d 'The time for which requests in progress may continue after it begins to stop' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -l log -d 'The form of log lines, which go to the standard error. `PLIMSOLL_LOG` says which there are: `debug`, `warn`, `plimsoll_engine=debug`' -r -f -a "text\t'For people'
 json\t'For programs: one object a line'"
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand gateway" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -l admin-token -d 'The token of the admin port, where it has one' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -l once -d 'Prints a plain table and ends: one limit a line, for scripts and pipes'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -l seconds -d 'How many seconds both runs take together' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -l seconds -d 'The duration of both runs together, in seconds' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -l report -d 'Draws the report into this file, as SVG that needs nothing else' -r -F
-complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -l admin -d 'Where the live page is: 127.0.0.1:8422, or another port if that is taken, unless set' -r
+complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -l admin -d 'The address of the live page: 127.0.0.1:8422, or another port if that is taken, unless set' -r
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -l open -d 'Opens the live page in the browser of this machine'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand demo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plimsoll -n "__fish_plimsoll_using_subcommand health" -l admin -d 'The admin port of the server' -r

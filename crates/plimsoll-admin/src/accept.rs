@@ -28,7 +28,7 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub struct Age {
     /// After this time, plus or minus ten per cent, a connection accepts no new requests, so that clients reconnect and spread over servers.
     pub most: Duration,
-    /// How long requests in progress may take then.
+    /// The time that requests in progress have then.
     pub grace: Duration,
 }
 
@@ -159,7 +159,7 @@ async fn version(stream: &TcpStream) -> Option<Version> {
 }
 
 impl Age {
-    /// When a new connection reaches its maximum age, with jitter.
+    /// The moment at which a new connection reaches its maximum age, with jitter.
     fn drawn(self) -> Instant {
         let mut byte = [128];
         // Without randomness there is no jitter.

@@ -32,7 +32,7 @@ const TOP: usize = 10;
 /// Maximum length of a request body.
 const LONGEST_BODY: usize = 256 * 1024;
 
-/// What a program adds to its admin port.
+/// The parts that a program adds to its admin port.
 pub trait Program: Send + Sync + 'static {
     /// Additional fields of `/limits` and of each event. The page shows `connections`, `leases`, `in_flight`, `upstreams` and `quotas`
     /// if they are present.

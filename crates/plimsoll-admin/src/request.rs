@@ -31,7 +31,7 @@ pub struct DecisionRequest {
     request: Option<Described>,
     #[serde(default)]
     priority: Priority,
-    /// How long to wait in queues, in milliseconds; 0 by default.
+    /// The longest wait in queues, in milliseconds. Default: 0.
     #[serde(default)]
     wait_ms: u64,
 }

@@ -18,7 +18,7 @@ use crate::process::{Log, Signals, log};
 /// the report so far.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many seconds both runs take together
+    /// The duration of both runs together, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(4..=3600))]
     seconds: u64,
     /// Draws the report into this file, as SVG that needs nothing else
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Opens the live page in the browser of this machine
     #[arg(long)]
     open: bool,
-    /// Where the live page is: 127.0.0.1:8422, or another port if that is taken, unless set
+    /// The address of the live page: 127.0.0.1:8422, or another port if that is taken, unless set
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
 }

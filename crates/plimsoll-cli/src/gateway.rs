@@ -12,13 +12,12 @@ use crate::process::{Port, Process, Signals, log};
 
 /// Passes requests on to other servers, behind limits
 ///
-/// The file says in `gateway` where it listens and which servers are behind it, and in `routes` which limits a request is
-/// asked for. Without a file, `--to` names the server: then requests of each client are limited generously, and how many
-/// the server works on at once is found out; others wait, who matters more (X-Priority) first. A file is read again when it
-/// changes and on SIGHUP; a file that is wrong changes nothing. SIGTERM ends it in order: nothing new is accepted, and what is under way ends.
+/// The section `gateway` of the file has the addresses to listen on and the servers, the section `routes` the limits of
+/// requests. Without a file, `--to` names the server: then requests of each client have a generous rate limit, and an adaptive limit
+/// finds how many requests the server can serve at once; others wait by priority (X-Priority). A file is read again when it
+/// changes and on SIGHUP; an invalid file changes nothing. SIGTERM stops it gracefully: it accepts no new requests and finishes those in progress.
 ///
-/// It ends with 0 when it was stopped, with 1 if it cannot serve (a port is taken), and with 2 if the arguments or the file
-/// are wrong.
+/// Exit status: 0 when it was stopped, 1 if it cannot serve (a port is taken), 2 if the arguments or the file are invalid.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file of limits and of the gateway (YAML, TOML or JSON)
@@ -26,10 +25,10 @@ pub(crate) struct Args {
     /// The server behind it, such as `http://127.0.0.1:9000`
     #[arg(long, value_name = "URL", env = "PLIMSOLL_GATEWAY_TO")]
     to: Option<String>,
-    /// Where to listen: where the file says, or else 127.0.0.1:8080
+    /// The address to listen on: that of the file, or else 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_GATEWAY_LISTEN")]
     listen: Option<SocketAddr>,
-    /// Where to listen for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it
+    /// The address for operators: the live page, /healthz, /readyz, /metrics, /limits; `off` closes it
     #[arg(
         long,
         value_name = "ADDRESS",

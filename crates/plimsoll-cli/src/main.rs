@@ -23,7 +23,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How much load is safe: limits, from the command line.
+/// Tests, simulates, replays and serves rate, concurrency and adaptive limits
 #[derive(Parser)]
 #[command(name = "plimsoll", version)]
 struct Cli {

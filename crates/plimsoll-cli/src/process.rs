@@ -43,10 +43,10 @@ pub(crate) enum Log {
 /// The arguments that `serve` and `gateway` share.
 #[derive(clap::Args)]
 pub(crate) struct Process {
-    /// What operators must say to be answered. Needed where the admin port is not on a loopback address
+    /// The token that operators must send. Required if the admin port is not on a loopback address
     #[arg(long, env = "PLIMSOLL_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
-    /// How long what is under way may take when it stops
+    /// The time for which requests in progress may continue after it begins to stop
     #[arg(
         long,
         value_name = "TIME",

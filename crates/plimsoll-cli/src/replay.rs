@@ -14,13 +14,13 @@ use crate::process::duration;
 
 /// Replay access logs under the limits of a file, in virtual time
 ///
-/// Says which requests of the logs would have been refused, when, and by which
-/// limit. The real limiters run; permits are held as long as the log says that
-/// requests took. Lines that cannot be read are counted and shown by example.
+/// Reports which requests of the logs would have been refused, when, and by which
+/// limit. The real limiters run; permits are held for the durations in the log.
+/// Lines that cannot be read are counted, with examples.
 ///
-/// Formats are told by what stands in the lines: the common and combined formats,
-/// also with nginx' `$request_time`, JSON lines of Caddy, Traefik and Envoy, Envoy's
-/// text, CSV with a header. Files may be packed by gzip; several are merged by time.
+/// The format is detected: the common and combined formats, also with nginx'
+/// `$request_time`, JSON lines of Caddy, Traefik and Envoy, Envoy's text, CSV with a
+/// header. Files may be compressed with gzip; several are merged by time.
 ///
 /// Exit status: 0 if all is well, 1 if more was refused than --max-refused allows,
 /// 2 if a file could not be read or written.
@@ -35,27 +35,27 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
 
-    /// How the lines are written: combined, json, csv, envoy or times; told by what stands in them unless set
+    /// The format of the lines: combined, json, csv, envoy or times; detected unless set
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     format: Option<LogFormat>,
 
-    /// What durations without a unit count: s, ms, us or ns; as the server that wrote them has it unless set
+    /// The unit of durations without one: s, ms, us or ns; that of the server that writes the format unless set
     #[arg(long, value_name = "UNIT", value_parser = unit)]
     duration_unit: Option<DurationUnit>,
 
-    /// How long after a request came its line may be written and still be put in its place
+    /// The longest time from the arrival of a request to its line for which requests are sorted by arrival
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = duration)]
     window: Duration,
 
-    /// How long clients wait in queues that do not say it themselves
+    /// The longest wait of a request in queues; the time-outs of the queues unless set
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     deadline: Option<Duration>,
 
-    /// Compare with the limits of another file: what is refused now and was not, and the other way round
+    /// Compare with the limits of another file: requests that only one of the two refuses
     #[arg(long, value_name = "CONFIG")]
     against: Option<PathBuf>,
 
-    /// Peaks of keys, and for each limit the smallest that refuses at most this share of its requests [default: 0.1%]
+    /// Report peaks of keys, and for each limit the smallest number that refuses at most this share of its requests [default: 0.1%]
     #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "0.1%", value_parser = share)]
     suggest: Option<f64>,
 
@@ -63,19 +63,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "[LIMIT=]SHARE", value_parser = threshold)]
     max_refused: Vec<Threshold>,
 
-    /// How many keys of each limit are reported
+    /// The number of keys of each limit that are reported
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(..=100))]
     top: u16,
 
-    /// Show keys as they are, and not masked
+    /// Show keys unmasked
     #[arg(long)]
     show_keys: bool,
 
-    /// Write everything as JSON; `-` writes it to the standard output, in the place of the text
+    /// Write the whole report as JSON; `-` writes it to the standard output, in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write a page with pictures that needs nothing else
+    /// Write the report as a self-contained HTML page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

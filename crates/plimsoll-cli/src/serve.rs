@@ -21,7 +21,7 @@ use crate::process::{Port, Process, Signals, duration, log};
 pub(crate) struct Args {
     /// The file of limits (YAML, TOML or JSON). It is read again when it changes
     file: Option<PathBuf>,
-    /// Where to listen for checks, charges and leases over HTTP; /openapi.json there describes them
+    /// The address for checks, charges and leases over HTTP, which /openapi.json describes
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -29,7 +29,7 @@ pub(crate) struct Args {
         env = "PLIMSOLL_HTTP"
     )]
     http: Port,
-    /// Where to listen for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE
+    /// The address for clients of Redis: CL.THROTTLE, PLIMSOLL.TAKE
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -37,7 +37,7 @@ pub(crate) struct Args {
         env = "PLIMSOLL_RESP"
     )]
     resp: Port,
-    /// Where to listen for gRPC: Envoy's rate-limit service, health
+    /// The address for gRPC: Envoy's rate-limit service, health
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -45,7 +45,7 @@ pub(crate) struct Args {
         env = "PLIMSOLL_GRPC"
     )]
     grpc: Port,
-    /// Where to listen for operators: /healthz, /readyz, /metrics, /limits
+    /// The address for operators: /healthz, /readyz, /metrics, /limits
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -55,13 +55,13 @@ pub(crate) struct Args {
     admin: Port,
     #[command(flatten)]
     envoy: Envoy,
-    /// What clients must say to be answered (Bearer over HTTP, AUTH over RESP)
+    /// The token that clients must send (Bearer over HTTP, AUTH over RESP)
     #[arg(long, env = "PLIMSOLL_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Keeps what limits in memory remember in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)
+    /// Saves the states of limits in memory in this directory, so that a restart is not a free burst (`serve.state_dir` in a file)
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_STATE")]
     state: Option<PathBuf>,
-    /// How often it is written there, beside at the end: a crash forgets what was used since then (`serve.state_every`) [default: 30s]
+    /// The interval at which states are saved, besides at the end: a crash loses the usage since then (`serve.state_every`) [default: 30s]
     #[arg(
         long,
         value_name = "TIME",
@@ -69,8 +69,8 @@ pub(crate) struct Args {
         env = "PLIMSOLL_STATE_EVERY"
     )]
     state_every: Option<Duration>,
-    /// How old a connection over gRPC becomes, ten per cent more or less, before its client is told to open another one, so that
-    /// proxies spread over servers that were added (`serve.grpc_age`) [default: 24h]
+    /// The age, give or take ten per cent, at which a gRPC connection is closed gracefully, so that proxies spread over servers that
+    /// were added (`serve.grpc_age`) [default: 24h]
     #[arg(
         long,
         value_name = "TIME",
@@ -147,7 +147,7 @@ struct Envoy {
         hide_env_values = true
     )]
     store: Option<String>,
-    /// How many seconds a descriptor holds a slot at most that it does not give back with negative hits
+    /// The number of seconds after which a slot is freed that a descriptor has not returned with negative hits
     #[arg(
         long = "envoy-lease",
         value_name = "SECONDS",

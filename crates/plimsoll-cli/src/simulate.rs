@@ -15,18 +15,18 @@ use plimsoll_sim::{
 
 /// Simulate limits between traffic and a server, in virtual time
 ///
-/// A simulation file describes who asks, who answers, and what a limit between
-/// them should achieve. The real limiters run in it; the same seed gives the same
-/// run. Prints a table of every phase and limit, and every expectation that was
+/// A simulation file describes the traffic, the server, and the results that a limit
+/// between them should achieve. The real limiters run in it; the same seed gives the
+/// same run. Prints a table of every phase and limit, and every expectation that was
 /// not met.
 ///
-/// Goodput is what was answered in time, as a part of what a perfect limiter would
-/// have had answered in time, beside it that of the worst seed. Settle is when it first
-/// stayed above 90 % of that, recovery when the median latency was down as well.
+/// Goodput is the requests answered in time, as a part of those that a perfect limiter
+/// would have answered in time; the worst seed is beside it. Settle is the time until it
+/// stays above 90 % of that, recovery the time until the median latency is down as well.
 ///
 /// A file with a `fleet` describes processes that share a limit by borrowing or by
-/// assigned quotas over a network: it prints how far they were above the rate, beside
-/// the bound, how much of it they used, and how evenly.
+/// assigned quotas over a network: it prints the excess over the rate, the bound of the
+/// excess, the used part of the limit, and the fairness.
 ///
 /// Exit status: 0 if every expectation was met, 1 if some were not, 2 if
 /// a file could not be read or written.

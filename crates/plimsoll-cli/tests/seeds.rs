@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The names of all tests in the Rust sources below a directory.
@@ -43,7 +44,10 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
 fn what_shows_a_line_of_the_seeds_exists() {
     let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let Ok(page) = fs::read_to_string(root.join("docs/seeds.md")) else {
-        eprintln!("skipped: docs/seeds.md is not part of the package");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: docs/seeds.md is not part of the package"
+        );
         return;
     };
     let mut names = HashSet::new();

@@ -16,7 +16,7 @@ pub(crate) const SERVICE: Duration = Duration::from_millis(80);
 pub enum Class {
     /// A checkout: critical.
     Checkout,
-    /// People who browse: normal.
+    /// People browsing: normal.
     Browse,
     /// A batch job: not critical.
     Batch,
@@ -98,7 +98,7 @@ impl Stage {
     /// All stages, in order.
     pub const ALL: [Self; 4] = [Self::Quiet, Self::Abuse, Self::Drop, Self::Back];
 
-    /// What happens, in a few words.
+    /// A short description of the stage.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {

@@ -36,10 +36,11 @@ pub(crate) struct ClientBody {
     /// The number of bytes that may still arrive.
     left: u64,
     /// Set until the server wants the body.
-    held: Option<Held>,
+    held: Option<BodyPermit>,
 }
 
-struct Held {
+/// The permission to read the body, which resolves once the server wants it.
+struct BodyPermit {
     wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -109,7 +110,7 @@ impl RequestBody {
             let wanted = async move {
                 let _ = tokio::time::timeout(CONTINUE, progress.wanted.notified()).await;
             };
-            Held {
+            BodyPermit {
                 wanted: Box::pin(wanted),
             }
         });

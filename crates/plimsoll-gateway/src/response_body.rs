@@ -16,9 +16,9 @@ use crate::tokens::Tokens;
 
 /// The body of a response of a server, or of the gateway itself.
 #[derive(Debug)]
-pub(crate) struct ResponseBody(Kind);
+pub(crate) struct ResponseBody(ResponseKind);
 
-enum Kind {
+enum ResponseKind {
     Own(Option<Bytes>),
     Server(Box<ServerBody>),
 }
@@ -65,17 +65,18 @@ impl ResponseBody {
     pub(crate) fn server(body: ServerBody) -> Self {
         if body.body.is_end_stream() {
             body.end();
-            return Self(Kind::Own(None));
+            return Self(ResponseKind::Own(None));
         }
-        Self(Kind::Server(Box::new(body)))
+        Self(ResponseKind::Server(Box::new(body)))
     }
 
     pub(crate) fn own(body: Bytes) -> Self {
-        Self(Kind::Own((!body.is_empty()).then_some(body)))
+        Self(ResponseKind::Own((!body.is_empty()).then_some(body)))
     }
 
     fn end(&mut self) {
-        if let Kind::Server(body) = std::mem::replace(&mut self.0, Kind::Own(None)) {
+        if let ResponseKind::Server(body) = std::mem::replace(&mut self.0, ResponseKind::Own(None))
+        {
             body.end();
         }
     }
@@ -91,17 +92,17 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
         let this = self.get_mut();
         let body = match &mut this.0 {
-            Kind::Own(bytes) => {
+            ResponseKind::Own(bytes) => {
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
             }
-            Kind::Server(body) => body,
+            ResponseKind::Server(body) => body,
         };
         let frame = match Pin::new(&mut body.body).poll_frame(cx) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 ready!(body.timeout.poll_elapsed(cx));
                 body.lease.aborted(&AnswerError::Slow);
-                this.0 = Kind::Own(None);
+                this.0 = ResponseKind::Own(None);
                 return Poll::Ready(Some(Err(AnswerError::Slow)));
             }
         };
@@ -113,7 +114,7 @@ impl Body for ResponseBody {
             }
             Some(Err(error)) => {
                 body.lease.aborted(&error);
-                this.0 = Kind::Own(None);
+                this.0 = ResponseKind::Own(None);
                 Poll::Ready(Some(Err(AnswerError::Broken(error))))
             }
             Some(Ok(frame)) => {
@@ -131,17 +132,17 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Kind::Own(bytes) => bytes.is_none(),
-            Kind::Server(body) => body.body.is_end_stream(),
+            ResponseKind::Own(bytes) => bytes.is_none(),
+            ResponseKind::Server(body) => body.body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Own(bytes) => {
+            ResponseKind::Own(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |it| it.len() as u64))
             }
-            Kind::Server(body) => body.body.size_hint(),
+            ResponseKind::Server(body) => body.body.size_hint(),
         }
     }
 }
@@ -164,7 +165,7 @@ impl fmt::Display for AnswerError {
 
 impl std::error::Error for AnswerError {}
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for ResponseKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Own(_) => "Own",

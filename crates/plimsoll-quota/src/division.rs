@@ -15,7 +15,9 @@ use crate::view::{DivisionView, MemberView};
 /// The shortest time between two divisions, because many members report at about the same time.
 const PACE: Duration = Duration::from_millis(250);
 
-/// A message to a member: its share, and its lifetime.
+/// A message to a member, from [`Division::pushes`]: its share, and the lifetime of the share.
+///
+/// For Envoy it becomes a `RateLimitQuotaResponse.BucketAction` with a token bucket and a time to live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Push {
@@ -45,11 +47,11 @@ pub struct Push {
 /// let at = |seconds| Moment::ORIGIN.plus(Duration::from_secs(seconds));
 /// let mut division = Division::new(Quota::per_second(100), 50, Timing::ENVOY, at(0));
 /// let busy = division.join(at(0));
-/// // Half, since others may come in the same moment; and what is left a second later.
+/// // Half of the rate, since others may join at the same moment; the rest a second later.
 /// assert_eq!(division.pushes(at(0))[0].share.tokens(), 50);
 /// assert_eq!(division.pushes(at(1))[0].share.tokens(), 100);
 ///
-/// // There is nothing for the next, until the first has been heard to have less.
+/// // A second member gets nothing until the first has confirmed a smaller share.
 /// let idle = division.join(at(2));
 /// let pushes = division.pushes(at(2));
 /// assert_eq!(pushes[0].member, busy);
@@ -79,7 +81,9 @@ pub struct Division {
 }
 
 impl Division {
-    /// Divides `quota`, with a burst of `burst` for all members together. No member may have a share already.
+    /// Divides `quota`, with a burst of `burst` for all members together. A burst of 0 counts as 1.
+    ///
+    /// No member may have a share already; after a restart of the server use [`restarted`](Self::restarted).
     #[must_use]
     pub fn new(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let burst = burst.max(1);
@@ -94,9 +98,22 @@ impl Division {
         }
     }
 
-    /// Continues after a restart of the server, while members may still spend the shares of the server before. No shares are pushed
-    /// until all members have had the time to report; their shares stay in force meanwhile. Then shares follow from the reports,
-    /// without a burst, which is refilled with time.
+    /// Continues after a restart of the server, while members may still spend the shares of the server before.
+    ///
+    /// No shares are pushed until all members have had the time to report ([`Timing::report`] plus [`Timing::settle`]); their shares
+    /// stay in force meanwhile. Then shares follow from the reports, without a burst, which is refilled with time.
+    ///
+    /// ```
+    /// use plimsoll::{Moment, Quota};
+    /// use plimsoll_quota::{Division, Timing};
+    /// use std::time::Duration;
+    ///
+    /// let start = Moment::ORIGIN;
+    /// let mut division = Division::restarted(Quota::per_second(100), 50, Timing::ENVOY, start);
+    /// division.join(start);
+    /// assert!(division.pushes(start).is_empty());
+    /// assert_eq!(division.next(), Some(start.plus(Duration::from_secs(6))));
+    /// ```
     #[must_use]
     pub fn restarted(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let learnt = now.plus(timing.report()).plus(timing.settle());
@@ -109,7 +126,7 @@ impl Division {
     }
 
     /// Changes the rate and the burst. Members that hold more than their part get a smaller share with the next
-    /// [`pushes`](Self::pushes).
+    /// [`pushes`](Self::pushes). Until they have confirmed it, or it has expired, they may spend the old one.
     pub fn change(&mut self, quota: Quota, burst: u64, now: Moment) {
         self.shares.ledger.advance(now);
         self.shares.ledger.terms(rate(quota), burst.max(1));
@@ -117,7 +134,8 @@ impl Division {
         self.divided = None;
     }
 
-    /// Adds a member.
+    /// Adds a member, without a share. Its first share is in the next [`pushes`](Self::pushes); it is empty if all of the rate is
+    /// lent.
     pub fn join(&mut self, now: Moment) -> Member {
         let id = self.joined;
         self.joined += 1;
@@ -127,14 +145,16 @@ impl Division {
         Member(id)
     }
 
-    /// Sets the weight of a member. Default: 1. A weight of 0 counts as 1.
+    /// Sets the weight of a member: members with twice the weight get twice the rate if their demand is not met. Default: 1. A
+    /// weight of 0 counts as 1. Unknown members are ignored.
     pub fn set_weight(&mut self, member: Member, weight: u32) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.weight = weight.max(1);
         }
     }
 
-    /// Adds a report of a member: its requests since its last report. Reports of unknown members are ignored.
+    /// Adds a report of a member: its requests since its last report. The report also confirms that the member has received the
+    /// shares that were pushed at least [`Timing::settle`] ago. Reports of unknown members are ignored.
     pub fn report(&mut self, member: Member, usage: Usage, now: Moment) {
         self.shares.ledger.advance(now);
         let fair = self.shares.ledger.rate / (self.shares.members.len() as u64).max(1);
@@ -150,7 +170,7 @@ impl Division {
     }
 
     /// Removes a member that has left or cannot be reached. It may spend its share until the share expires, so no other member gets
-    /// it before.
+    /// it before. Unknown members are ignored.
     pub fn leave(&mut self, member: Member) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.left = true;
@@ -159,7 +179,8 @@ impl Division {
         }
     }
 
-    /// The next moment at which [`pushes`](Self::pushes) may return messages without another call before.
+    /// The next moment at which [`pushes`](Self::pushes) may return messages without another call before. `None` if that needs a
+    /// [`join`](Self::join), a [`report`](Self::report), a [`leave`](Self::leave) or a [`change`](Self::change).
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         let paced = self.divided.map(|at| at.plus(PACE));
@@ -169,7 +190,8 @@ impl Division {
         self.learning.or(wake)
     }
 
-    /// The messages to send now: changed shares, and the shares of members that have reported, to renew them.
+    /// The messages to send now: changed shares, and the shares of members that have reported, to renew them. At most one
+    /// message for each member. They count as sent: a message that is lost is as if the member had not received it in time.
     pub fn pushes(&mut self, now: Moment) -> Vec<Push> {
         self.shares.ledger.advance(now);
         if self.learning.is_some_and(|until| now < until) {
@@ -213,14 +235,14 @@ impl Division {
         changed.into_iter().filter_map(push).collect()
     }
 
-    /// The share and the demand of a member.
+    /// The share and the demand of a member. `None` if the member is unknown, or has left and its share has expired.
     #[must_use]
     pub fn member(&self, member: Member) -> Option<MemberView> {
         let state = self.shares.members.get(&member.0)?;
         Some(MemberView::of(member, state, self.shares.ledger.timing))
     }
 
-    /// The state of all members.
+    /// The state of the division and of all members, for operators and tests. Takes time in proportion to the members.
     #[must_use]
     pub fn view(&self) -> DivisionView {
         let timing = self.shares.ledger.timing;

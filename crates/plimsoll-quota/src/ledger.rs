@@ -96,7 +96,7 @@ impl Ledger {
         narrow(self.tokens / ATTO)
     }
 
-    /// What all members may hold.
+    /// The rate and the burst that may be in force at all members together.
     pub(crate) fn held(&self) -> (u64, u64) {
         (narrow(self.held_rate), narrow(self.held_burst))
     }

@@ -5,7 +5,10 @@ use plimsoll::Moment;
 use crate::demand::{Demand, Usage};
 use crate::ledger::Holding;
 
-/// The id of a member of a division, such as a stream of a proxy.
+/// The id of a member of a [`Division`](crate::Division), such as a stream of a proxy.
+///
+/// [`join`](crate::Division::join) returns a new id for every member; ids are not used again. An id is valid in its own
+/// division only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Member(pub(crate) u64);
 

@@ -13,8 +13,22 @@ const LONGEST: u32 = 365 * 86_400;
 
 /// The share of a member: `tokens` in every interval, and at most `burst` at once.
 ///
-/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits.
-/// [`Share::NONE`] refuses everything.
+/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits, so a share may
+/// be up to 1% below the rate that was meant for it. [`Share::NONE`] refuses everything.
+///
+/// ```
+/// use plimsoll::{Moment, Quota};
+/// use plimsoll_quota::{Division, Share, Timing};
+///
+/// let mut division = Division::new(Quota::per_minute(30), 6, Timing::ENVOY, Moment::ORIGIN);
+/// let member = division.join(Moment::ORIGIN);
+/// assert_eq!(division.member(member).unwrap().share, Share::NONE);
+///
+/// // Half of 30 a minute, since other members may join at the same moment.
+/// let share = division.pushes(Moment::ORIGIN)[0].share;
+/// let per_second = share.tokens() as f64 / share.interval().as_secs_f64();
+/// assert!(per_second <= 0.25 && share.burst() <= 6);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Share {
@@ -24,7 +38,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The empty share, which refuses everything.
+    /// The empty share, which refuses everything. Also the default.
     pub const NONE: Self = Self {
         tokens: 0,
         seconds: 0,
@@ -68,13 +82,13 @@ impl Share {
         Duration::from_secs(self.seconds as u64)
     }
 
-    /// The most that can be spent at once.
+    /// The largest number of tokens that can be spent at once. 0 only in an empty share.
     #[must_use]
     pub const fn burst(self) -> u32 {
         self.burst
     }
 
-    /// Whether it is empty.
+    /// Whether the share is empty and refuses everything.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.burst == 0

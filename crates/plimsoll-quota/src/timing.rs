@@ -5,7 +5,20 @@ use std::time::Duration;
 
 /// The interval of reports, the longest delay of a message, and the lifetime of an assignment.
 ///
-/// [`Timing::ENVOY`] fits Envoy: it reports every 5 s, regardless of its configuration; assignments last 15 s, three reports.
+/// [`Timing::ENVOY`] is the default: Envoy reports every 5 s, regardless of its configuration; assignments last 15 s, three
+/// reports.
+///
+/// ```
+/// use plimsoll_quota::Timing;
+/// use std::time::Duration;
+///
+/// let seconds = Duration::from_secs;
+/// // Members that report every second may lose their share after 5 s of silence.
+/// let fast = Timing::new(seconds(1), Duration::from_millis(200), seconds(5));
+/// assert_eq!(fast.ttl(), seconds(5));
+/// // One report must arrive before the assignment expires.
+/// assert!(Timing::try_new(seconds(5), seconds(1), seconds(6)).is_err());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Timing {
@@ -22,12 +35,14 @@ impl Timing {
         ttl: 15_000_000_000,
     };
 
-    /// `report` is the interval of reports; `settle` the longest time that a message takes, and that a member takes to drop an
-    /// expired assignment; `ttl` the lifetime of an assignment, in whole seconds, because Envoy reads no fractions.
+    /// Creates a timing.
+    ///
+    /// `report` is the interval of reports. `settle` is the longest time that a message takes, and that a member takes to drop an
+    /// expired assignment. `ttl` is the lifetime of an assignment, in whole seconds, because Envoy reads no fractions.
     ///
     /// # Panics
     ///
-    /// Where [`try_new`](Self::try_new) returns an error.
+    /// Panics for the values for which [`try_new`](Self::try_new) returns an error.
     #[track_caller]
     pub fn new(report: Duration, settle: Duration, ttl: Duration) -> Self {
         match Self::try_new(report, settle, ttl) {
@@ -36,7 +51,7 @@ impl Timing {
         }
     }
 
-    /// [`new`](Self::new), for values that may be invalid.
+    /// Creates a timing from values that may be invalid. [`new`](Self::new) panics instead.
     ///
     /// # Errors
     ///
@@ -73,19 +88,19 @@ impl Timing {
         }
     }
 
-    /// The interval of reports.
+    /// The interval between two reports of a member.
     #[must_use]
     pub const fn report(self) -> Duration {
         Duration::from_nanos(self.report)
     }
 
-    /// The longest time that a message takes.
+    /// The longest time that a message takes. A smaller share counts as in force only after this time and the next report.
     #[must_use]
     pub const fn settle(self) -> Duration {
         Duration::from_nanos(self.settle)
     }
 
-    /// The lifetime of an assignment.
+    /// The lifetime of an assignment: a member drops its share this long after the last push.
     #[must_use]
     pub const fn ttl(self) -> Duration {
         Duration::from_nanos(self.ttl)
@@ -103,7 +118,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The error of times that are invalid together.
+/// An error of [`Timing::try_new`]. Its message has the three times and the condition that they do not meet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidTiming {
     rule: &'static str,

@@ -1,4 +1,4 @@
-//! Lines of text: the common and combined formats with what servers append to them, and that of Envoy.
+//! Lines of text: the common and combined formats with fields that servers append, and Envoy's format.
 
 use crate::record::{self, Record, Why};
 use crate::time::{self, DurationUnit, Stamp};
@@ -8,7 +8,7 @@ use crate::time::{self, DurationUnit, Stamp};
 pub(crate) struct Common {
     /// The moment that was read last: many lines have the same.
     last: Option<([u8; 26], Stamp)>,
-    /// What trailing whole numbers count, if they are durations.
+    /// The unit of trailing whole numbers, if they are durations.
     unit: Option<DurationUnit>,
     /// Whether anybody asks for the referer and the agent.
     named: bool,
@@ -66,7 +66,7 @@ impl Common {
         }
     }
 
-    /// What follows the bytes: the referer, the agent, and what servers append.
+    /// The fields after the bytes: the referer, the agent, and those that servers append.
     fn appended(&self, rest: Rest<'_>, to: &mut Record) {
         let (mut quoted, mut late) = (0, None);
         for part in rest {
@@ -91,8 +91,8 @@ impl Common {
         to.duration = to.duration.or(late);
     }
 
-    /// A number with a point is nginx' `$request_time`, and one with `ms` that of Traefik. Whole numbers may be anything, unless it
-    /// is said what they are.
+    /// A number with a point is nginx' `$request_time`, and one with `ms` is Traefik's duration. Whole numbers are durations only if a
+    /// unit is set.
     fn duration(&self, text: &str) -> Option<u64> {
         let (name, value) = match text.as_bytes().first() {
             Some(b'0'..=b'9') => ("", text),
@@ -108,7 +108,7 @@ impl Common {
     }
 }
 
-/// What stands before the moment: `CLIENT IDENT USER`, or with the host before it.
+/// The fields before the moment: `CLIENT IDENT USER`, or with the host before them.
 fn who(text: &str, to: &mut Record) {
     let (first, rest) = record::words(text).unwrap_or((text, ""));
     to.set_client(first);
@@ -145,7 +145,7 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
     let mut quoted = Vec::new();
     for part in rest {
         match part {
-            // Newer versions have details in quotes or words here: numbers are what counts.
+            // Newer versions have details in quotes or words here: only numbers matter.
             Part::Plain(text) => plain.push(text),
             Part::Quoted(text) => quoted.push(text),
         }
@@ -167,7 +167,7 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
         to.add_header("user-agent", agent);
         to.add_header("x-request-id", id);
         to.set_host(if host == "-" { "" } else { host });
-        // The peer is not told. It appended what it was called from.
+        // The format has no peer. The last entry of X-Forwarded-For is the address that Envoy appended.
         let last = forwarded.rsplit(',').next().unwrap_or_default();
         to.set_client(last.trim());
     }

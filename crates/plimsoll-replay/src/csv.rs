@@ -6,7 +6,7 @@ use crate::fields::Field;
 use crate::record::{Record, Why};
 use crate::time::DurationUnit;
 
-/// What the columns are.
+/// The fields of the columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     separator: char,

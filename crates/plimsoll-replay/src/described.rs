@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The limits of a configuration, with every default, as they can be read again.
 pub(crate) fn document(config: &Config) -> Value {
     let mut document: Value = serde_json::from_str(&config.to_json()).unwrap_or_default();
-    // What is said about limits and routes, and not by them.
+    // Fields that describe limits and routes and have no effect.
     let limits = document.get_mut("limits").and_then(Value::as_object_mut);
     for limit in limits.into_iter().flat_map(|limits| limits.values_mut()) {
         remove(limit, "class");
@@ -24,7 +24,7 @@ fn remove(from: &mut Value, field: &str) {
     }
 }
 
-/// What a limit is, in few words: `5/s, burst 10`, `10 per 1m`, `4 at once`.
+/// A short description of a limit: `5/s, burst 10`, `10 per 1m`, `4 at once`.
 pub(crate) fn words(limit: &Value) -> String {
     let number = |field: &str| limit.get(field).and_then(Value::as_u64);
     let text = |field: &str| limit.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn words(limit: &Value) -> String {
     }
 }
 
-/// Whether a limit is a number and nothing else: nobody waits for it, and what it decides depends on nothing but what it granted.
+/// Whether a limit is only a number: it has no queue, and its decisions depend only on its earlier grants.
 pub(crate) fn is_bare(limit: &Value) -> bool {
     field(limit).is_some() && limit.get("queue").is_none_or(Value::is_null)
 }
@@ -79,7 +79,7 @@ pub(crate) fn with_number(limit: &Value, to: u64) -> Option<Value> {
         limit["burst"] = u64::try_from(burst).unwrap_or(u64::MAX).into();
         remove(&mut limit, "initial");
     }
-    // Nothing waits while it is searched for: what has to wait has not been admitted at once.
+    // Candidates have no queue: a request that would have to wait counts as refused.
     remove(&mut limit, "queue");
     Some(limit)
 }

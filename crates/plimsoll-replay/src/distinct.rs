@@ -1,12 +1,12 @@
-//! How many different keys there were, in bounded memory.
+//! Counts distinct keys in bounded memory.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
-/// Up to so many are counted exactly.
+/// The largest number of keys that are counted exactly.
 const EXACT: usize = 2048;
 
-/// 2 to the power of so many registers: the standard error is 1.6 %.
+/// The binary logarithm of the number of registers: the standard error is 1.6 %.
 const BITS: u32 = 12;
 
 /// Counts different keys: exactly while they are few, then by `HyperLogLog`.

@@ -1,18 +1,18 @@
-//! Why a replay cannot be had.
+//! Errors of replays.
 
 use plimsoll_config::ConfigError;
 
 use crate::log::LogError;
 
-/// Why a replay cannot be had.
+/// An error of [`Replay::run`](crate::Replay::run).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// A log cannot be read.
+    /// A log cannot be read, or all logs together have no requests.
     Log(LogError),
-    /// A limit cannot be built.
+    /// A limit of a configuration cannot be built.
     Config(ConfigError),
-    /// Limits are suggested by reading the logs several times, which the standard input cannot be.
+    /// Suggestions need the logs to be read several times, and one of them is the standard input.
     ReadOnce,
 }
 

@@ -3,15 +3,15 @@
 use crate::record::{Record, Why};
 use crate::time::{self, DurationUnit};
 
-/// What a named value of a line is.
+/// The meaning of a named value of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Field {
-    /// When the request came.
+    /// The arrival of the request.
     Start,
-    /// When it was answered.
+    /// The moment of the answer.
     End,
     Duration(DurationUnit),
-    /// A duration whose unit depends on who wrote the log.
+    /// A duration with a unit that depends on the server.
     DurationOf,
     Method,
     Target,
@@ -92,7 +92,7 @@ impl Field {
         })
     }
 
-    /// Puts the text of this field into a record. `unit` is that of durations that have none.
+    /// Sets this field of a record. `unit` is the unit of durations that are written without one.
     pub(crate) fn set(
         self,
         name: &str,
@@ -106,7 +106,7 @@ impl Field {
         match self {
             Self::Start | Self::End => {
                 let stamp = time::any(text.as_bytes()).ok_or("its moment cannot be read")?;
-                // Where a line has both, the one at which it came.
+                // If a line has both, the arrival.
                 if self == Self::Start || !to.starts {
                     (to.stamp, to.rough, to.starts) =
                         (stamp.nanos, stamp.rough, self == Self::Start);

@@ -1,12 +1,12 @@
-//! What two configurations decide differently.
+//! The requests that two configurations decide differently.
 
 use std::collections::HashMap;
 
 use plimsoll_engine::TopKeys;
 
-/// How one of them decided.
+/// The decision of one configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Admission {
     Admitted,
     Refused { limit: String, key: String },
 }
@@ -14,15 +14,15 @@ pub(crate) enum Verdict {
 /// Requests that are decided differently.
 #[derive(Debug, Default)]
 pub(crate) struct Flips {
-    /// What one of them has decided, while the other has not: the number of the request, and whether it is the new one.
-    open: HashMap<u64, (bool, Option<usize>, Verdict)>,
+    /// Decisions of one configuration that the other has not made yet, by the number of the request, and whether it is the new one.
+    open: HashMap<u64, (bool, Option<usize>, Admission)>,
     pub(crate) both_admitted: u64,
     pub(crate) both_refused: u64,
     pub(crate) to_refused: Side,
     pub(crate) to_admitted: Side,
 }
 
-/// Those that change in one direction.
+/// The differences in one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     pub(crate) requests: u64,
@@ -45,29 +45,29 @@ impl Side {
 }
 
 impl Flips {
-    /// One of them has decided a request; `route` is that of the new one.
+    /// Adds the decision of one configuration. `route` is that of the new one.
     pub(crate) fn decided(
         &mut self,
         number: u64,
         is_new: bool,
         route: Option<usize>,
-        verdict: Verdict,
+        admission: Admission,
     ) {
         let Some((_, other_route, other)) = self.open.remove(&number) else {
-            self.open.insert(number, (is_new, route, verdict));
+            self.open.insert(number, (is_new, route, admission));
             return;
         };
         let (route, new, old) = match is_new {
-            true => (route, verdict, other),
-            false => (other_route, other, verdict),
+            true => (route, admission, other),
+            false => (other_route, other, admission),
         };
         match (new, old) {
-            (Verdict::Admitted, Verdict::Admitted) => self.both_admitted += 1,
-            (Verdict::Refused { .. }, Verdict::Refused { .. }) => self.both_refused += 1,
-            (Verdict::Refused { limit, key }, Verdict::Admitted) => {
+            (Admission::Admitted, Admission::Admitted) => self.both_admitted += 1,
+            (Admission::Refused { .. }, Admission::Refused { .. }) => self.both_refused += 1,
+            (Admission::Refused { limit, key }, Admission::Admitted) => {
                 self.to_refused.add(route, limit, &key)
             }
-            (Verdict::Admitted, Verdict::Refused { limit, key }) => {
+            (Admission::Admitted, Admission::Refused { limit, key }) => {
                 self.to_admitted.add(route, limit, &key)
             }
         }

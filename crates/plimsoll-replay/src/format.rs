@@ -1,4 +1,4 @@
-//! The formats of logs, and how they are told apart.
+//! The formats of logs, and their detection.
 
 use crate::common::{self, Common};
 use crate::csv::Columns;
@@ -7,19 +7,29 @@ use crate::record::{Record, Why};
 use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
-/// How the lines of a log are written.
+/// The format of the lines of a log. Without [`Logs::format`](crate::Logs::format) it is detected: the format in which most of the first
+/// lines can be read.
+///
+/// ```
+/// use plimsoll_replay::LogFormat;
+///
+/// assert_eq!(LogFormat::named("json"), Some(LogFormat::Json));
+/// assert_eq!(LogFormat::ALL.map(LogFormat::as_str), ["json", "envoy", "combined", "csv", "times"]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LogFormat {
-    /// The common or the combined format, with what servers append: nginx' `$request_time`, `X-Forwarded-For`, Traefik's `12ms`.
+    /// The common or the combined format, with fields that servers append: nginx' `$request_time`, `X-Forwarded-For`, Traefik's
+    /// `12ms`.
     Combined,
-    /// A JSON object on each line, as Caddy, Traefik and Envoy write them, or one with nginx' names.
+    /// A JSON object on each line, as Caddy, Traefik and Envoy write them, or one with the names of nginx variables.
     Json,
-    /// Comma-separated values with a header that names them.
+    /// Comma-separated values with a header line that names the columns: at least a moment (`time`, `start`) and a path (`path`, `uri`,
+    /// `request`).
     Csv,
-    /// Envoy's default format of text.
+    /// Envoy's default text format.
     Envoy,
-    /// Lines that begin with a moment.
+    /// Lines that begin with a moment. Their requests have no path, method or client.
     Times,
 }
 
@@ -33,7 +43,7 @@ impl LogFormat {
         Self::Times,
     ];
 
-    /// Its name: `combined`, `json`, `csv`, `envoy`, `times`.
+    /// The name of the format: `combined`, `json`, `csv`, `envoy`, `times`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +55,7 @@ impl LogFormat {
         }
     }
 
-    /// The format of this name.
+    /// The format with this name. `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
@@ -58,12 +68,12 @@ impl std::fmt::Display for LogFormat {
     }
 }
 
-/// What is known of how a log is written.
+/// Settings for reading a log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     pub(crate) format: Option<LogFormat>,
     pub(crate) unit: Option<DurationUnit>,
-    /// Which header fields anybody asks for.
+    /// The header fields that are needed.
     pub(crate) wanted: Wanted,
 }
 
@@ -77,7 +87,7 @@ pub(crate) struct Parser {
     columns: Option<Columns>,
 }
 
-/// What a line is.
+/// The content of a line.
 pub(crate) enum Parsed {
     Request,
     /// A header or a comment.

@@ -1,4 +1,4 @@
-//! Where logs come from, and their lines: bounded, whatever comes.
+//! The input of logs, and its lines, in bounded memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
-/// How long a line may be. One that is longer is counted, and passed over.
+/// The longest line. Longer ones are counted and skipped.
 pub(crate) const LONGEST: usize = 64 * 1024;
 
-/// How much is read at once.
+/// The size of a read.
 const CHUNK: usize = 256 * 1024;
 
-/// Opens a file, or the standard input by the name `-`. What is packed by gzip is unpacked. `passed` counts bytes of the file as
-/// they are read.
+/// Opens a file, or the standard input by the name `-`. Gzip is decompressed. `passed` counts the bytes of the file that were
+/// read.
 pub(crate) fn open(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
     let raw: Box<dyn Read> = match path == Path::new("-") {
         true => Box::new(io::stdin()),
@@ -33,7 +33,7 @@ pub(crate) fn open(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Box<dyn R
     unpacked(Box::new(Counted(raw, Arc::clone(passed))))
 }
 
-/// What is packed by gzip, unpacked; everything else as it is.
+/// Decompresses gzip. Other input is unchanged.
 pub(crate) fn unpacked(mut raw: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let mut magic = [0; 2];
     let mut length = 0;

@@ -11,7 +11,7 @@ use crate::state::{Level, State, Want};
 use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
-/// Reads a line. `unit` is that of durations where nobody says; Caddy writes seconds and Envoy milliseconds.
+/// Reads a line. `unit` is the unit of durations that the format does not define; Caddy writes seconds and Envoy milliseconds.
 pub(crate) fn read(
     line: &str,
     unit: Option<DurationUnit>,
@@ -19,7 +19,7 @@ pub(crate) fn read(
     to: &mut Record,
 ) -> Result<(), Why> {
     let mut state = State::new(wanted, to);
-    // What the quick way does not understand is read in the other one, also to be sure that it is wrong.
+    // A line that the fast path cannot read is read by the slow path, which also decides whether it is wrong.
     if Scan::new(line)
         .and_then(|scan| scan.line(&mut state))
         .is_none()
@@ -125,7 +125,7 @@ impl<'l> serde::Deserialize<'l> for Text<'l> {
 
             fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
                 let mut text = number.to_string();
-                // It was written with a fraction, so it is known to more than the second.
+                // Without a fraction the moment is known only to the second.
                 if !text.contains('.') {
                     text.push_str(".0");
                 }

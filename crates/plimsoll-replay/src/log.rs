@@ -1,4 +1,4 @@
-//! One log: its requests in the order of its lines, and the lines that are none.
+//! One log: its requests in the order of its lines, and its bad lines.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,16 +15,16 @@ use crate::pool::Pool;
 use crate::record::Record;
 use crate::time::SECOND;
 
-/// How many lines that cannot be read are shown.
+/// The number of bad lines that are kept as examples.
 const EXAMPLES: usize = 3;
 
-/// After so many lines without a request a file is no log.
+/// A file without a request in this many lines is not a log.
 const LOOKED_AT: u64 = 100_000;
 
-/// How many requests of one second are spread over it together.
+/// The number of requests of one second that are spread over it together.
 const GROUP: usize = 1 << 16;
 
-/// A line that cannot be read.
+/// A line that cannot be read, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct BadLine {
@@ -32,64 +32,64 @@ pub struct BadLine {
     pub file: String,
     /// The number of the line, from 1.
     pub line: u64,
-    /// Why it cannot be read.
+    /// The reason why the line cannot be read.
     pub why: String,
-    /// How it begins.
+    /// The first characters of the line.
     pub begins: String,
 }
 
-/// What was read of one log.
+/// The number of lines and requests of one log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LogSummary {
     /// The file.
     pub file: String,
-    /// How its lines are written; `None` if it is empty.
+    /// The name of its [`LogFormat`](crate::LogFormat). `None` if the log is empty.
     pub format: Option<&'static str>,
-    /// How many lines it has.
+    /// Number of lines.
     pub lines: u64,
-    /// How many of them are requests.
+    /// Number of lines that are requests.
     pub requests: u64,
-    /// How many cannot be read.
+    /// Number of lines that cannot be read.
     pub bad: u64,
-    /// How many requests have a duration.
+    /// Number of requests with a duration. Permits of the others are released at once.
     pub with_duration: u64,
-    /// How many moments are known only to the second.
+    /// Number of requests whose moment is known only to the second. They are spread evenly over that second.
     pub whole_seconds: u64,
-    /// Why reading ended before the end.
+    /// The error at which reading stopped before the end of the file, such as a truncated gzip stream.
     pub cut_short: Option<String>,
 }
 
-/// A log that cannot be read at all.
+/// An error of [`Logs::open`](crate::Logs::open): a log cannot be read at all. Single bad lines are not errors; see [`BadLine`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LogError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[non_exhaustive]
     Open {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// No line of it is a request in a known format.
+    /// No line of the file is a request in a known format.
     #[non_exhaustive]
     NotALog {
         /// The file.
         file: PathBuf,
-        /// How it begins.
+        /// The first characters of the file.
         begins: String,
     },
     /// All logs together have no request.
     #[non_exhaustive]
     Empty {
-        /// Lines that could not be read, by example.
+        /// Examples of lines that could not be read.
         bad: Vec<BadLine>,
     },
 }
 
 impl LogError {
-    /// Logs without a request; `bad` are lines that could not be read.
+    /// The error of logs without a request. `bad` has examples of lines that could not be read.
     #[must_use]
     pub const fn empty(bad: Vec<BadLine>) -> Self {
         Self::Empty { bad }
@@ -140,9 +140,9 @@ pub(crate) struct Log {
     parser: Option<Parser>,
     /// Requests of one second, which are spread over it when the next one comes.
     group: VecDeque<u32>,
-    /// How many of them have their moments.
+    /// The number of them with a moment.
     spread: usize,
-    /// From where on the second of the group is still free.
+    /// The moment from which on the second of the group is free.
     from: i64,
     ended: bool,
     pub(crate) seen: LogSummary,
@@ -201,7 +201,7 @@ impl Log {
     fn detect(&mut self, path: &Path, hints: &Hints) -> Result<(), LogError> {
         let mut begin = None;
         loop {
-            // A packed file may be broken from its start: what can be read of it is.
+            // A gzip file may be broken from its start.
             let first = self.lines.first().map_err(|error| LogError::Open {
                 file: path.to_owned(),
                 error,
@@ -281,8 +281,8 @@ impl Log {
         }
     }
 
-    /// Gives the requests of one second moments that are evenly apart, in their order. If more are expected, they get the first half
-    /// of what is left of the second.
+    /// Spreads the requests of one second evenly over it, in their order. If more may follow, they get the first half of the rest of
+    /// the second.
     fn spread_group(&mut self, whole: bool, pool: &mut Pool) {
         let count = i64::try_from(self.group.len()).unwrap_or(i64::MAX);
         let first = self.group.front().map(|first| pool.get(*first));
@@ -290,7 +290,7 @@ impl Log {
             return;
         };
         let start = first.stamp;
-        // What is left of another second is of no use.
+        // The rest of another second is of no use.
         let from = match (start..start + SECOND).contains(&self.from) {
             true => self.from,
             false => start,
@@ -366,7 +366,7 @@ fn note_bad((seen, bad): (&mut LogSummary, &mut Vec<BadLine>), why: &str, text: 
     }
 }
 
-/// How a text begins.
+/// The first characters of a text.
 fn begins(text: &str) -> String {
     text.lines()
         .next()

@@ -1,7 +1,7 @@
-//! Several logs, merged: requests in the order in which they came.
+//! Several logs, merged: requests in the order of their arrival.
 //!
-//! Lines are written when a request ends, so a slow request stands behind quicker ones that came after it. Requests wait here
-//! until no line that is still to be read can belong before them: within a window of time, and a bound on memory.
+//! Servers write a line when a request ends, so the line of a slow request follows those of quicker ones that arrived later. Requests
+//! are buffered until no unread line can belong before them, within a window of time and a bound on memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::record::Record;
 use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
-/// How much requests that wait may take.
+/// The memory bound of buffered requests, in bytes.
 const ROOM: usize = 64 << 20;
 
-/// Logs to be read together.
+/// A set of log files, which are read together as one stream of requests in the order of their arrival.
 ///
 /// ```no_run
 /// use plimsoll_replay::Logs;
@@ -38,7 +38,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// These files; `-` is the standard input. What is packed by gzip is unpacked.
+    /// The logs in these files. `-` is the standard input. Gzip files are decompressed, whatever their name.
     pub fn of(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self {
             files: files.into_iter().map(Into::into).collect(),
@@ -47,21 +47,23 @@ impl Logs {
         }
     }
 
-    /// How their lines are written; found out by what stands in them unless set.
+    /// Sets the format of all files. Default: detected for each file.
     #[must_use]
     pub const fn format(mut self, format: LogFormat) -> Self {
         self.hints.format = Some(format);
         self
     }
 
-    /// What durations without a unit count; as the server that wrote them has it unless set.
+    /// Sets the unit of durations that are written without one. Default: that of the server that writes the format, such as seconds
+    /// for Caddy and milliseconds for Envoy; whole numbers at the end of a combined line are ignored.
     #[must_use]
     pub const fn duration_unit(mut self, unit: DurationUnit) -> Self {
         self.hints.unit = Some(unit);
         self
     }
 
-    /// How long after a request came its line may be written and still be put in its place; a minute unless set.
+    /// Sets the longest time from the arrival of a request to its line for which requests are sorted by arrival. Default: one minute.
+    /// A longer window needs more memory, up to 64 MiB; see [`Requests::late`].
     #[must_use]
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
@@ -75,13 +77,13 @@ impl Logs {
         self
     }
 
-    /// The files.
+    /// The files, in the order in which they were set.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// How many bytes they have together, if that is known.
+    /// The size of all files together, in bytes. `None` if one of them is the standard input or cannot be read.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         let sizes = self
@@ -91,11 +93,11 @@ impl Logs {
         sizes.sum()
     }
 
-    /// Opens all of them.
+    /// Opens all files, and detects their formats.
     ///
     /// # Errors
     ///
-    /// If one cannot be opened, or is no log.
+    /// Returns an error if a file cannot be opened, or none of its first lines is a request.
     pub fn open(&self) -> Result<Requests, LogError> {
         let passed = Arc::new(AtomicU64::new(0));
         let mut logs = Vec::new();
@@ -129,15 +131,28 @@ struct Reading {
     ended: bool,
 }
 
-/// The requests of logs, in the order in which they came.
+/// The requests of [`Logs`], in the order of their arrival.
+///
+/// ```
+/// use plimsoll_replay::Logs;
+///
+/// let file = std::env::temp_dir().join(format!("requests-{}.log", std::process::id()));
+/// std::fs::write(&file, "time,path\n2026-11-15T12:00:02Z,/b\n2026-11-15T12:00:01Z,/a\n")?;
+/// let mut requests = Logs::of([&file]).open()?;
+/// assert_eq!(requests.next().map(|record| record.target()), Some("/a"));
+/// assert_eq!(requests.next().map(|record| record.target()), Some("/b"));
+/// assert!(requests.next().is_none() && requests.bad_lines().is_empty());
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Requests {
     logs: Vec<Reading>,
     passed: Arc<AtomicU64>,
     window: i64,
-    /// Those that wait, by their places.
+    /// The buffered requests, by their places.
     waiting: Order,
     pool: Pool,
-    /// How much those that wait take.
+    /// The memory of buffered requests, in bytes.
     room: usize,
     count: u64,
     last: i64,
@@ -147,7 +162,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The next request, until the one after it is asked for.
+    /// The next request. It is valid until the next call, so this is not an `Iterator`. `None` at the end of all logs.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends its record, which an iterator cannot"
@@ -172,7 +187,7 @@ impl Requests {
                 let record = self.pool.get_mut(place);
                 self.room -= record.room();
                 if at < self.last {
-                    // Its moment has passed: it comes now.
+                    // Its place has passed: it arrives now.
                     self.late += 1;
                     record.at = self.last;
                 }
@@ -208,7 +223,7 @@ impl Requests {
         self.count += 1;
     }
 
-    /// How many bytes of the files were read.
+    /// The number of bytes read from the files so far, before decompression.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
@@ -221,13 +236,13 @@ impl Requests {
             .map_or("", |it| &it.log.seen.file)
     }
 
-    /// What was read of each log.
+    /// The number of lines and requests of each log, as read so far.
     #[must_use]
     pub fn summaries(&self) -> Vec<LogSummary> {
         self.logs.iter().map(|it| it.log.seen.clone()).collect()
     }
 
-    /// Lines that could not be read, some of each log.
+    /// Examples of lines that could not be read, up to three of each log.
     #[must_use]
     pub fn bad_lines(&self) -> Vec<BadLine> {
         self.logs
@@ -236,7 +251,8 @@ impl Requests {
             .collect()
     }
 
-    /// How many requests came so long before their lines that their places had passed: they came when they were read.
+    /// The number of requests whose lines came later than the [window](Logs::window). Each has the arrival time of the request before
+    /// it.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late

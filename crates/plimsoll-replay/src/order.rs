@@ -1,31 +1,31 @@
-//! Requests that wait to be put in order, by the moment at which they came.
+//! Buffered requests, sorted by arrival.
 //!
-//! Lines are nearly in order already, so those that wait are kept in spans of time, and only the span whose turn it is, is put in
-//! order: as a heap, so that what comes too late for its span costs no more than in a heap of all.
+//! Lines are nearly in order already, so buffered requests are kept in spans of time, and only the next span is sorted: as a heap,
+//! so that a request that is late for its span costs no more than in one heap of all.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How long a span is, in nanoseconds.
+/// The length of a span, in nanoseconds.
 const SPAN: i64 = 1 << 24;
 
-/// How many spans are kept apart: more than a minute. What comes after them is one heap.
+/// The number of spans: more than a minute. Requests after them are in one heap.
 const SPANS: usize = 1 << 13;
 
-/// How many entries an empty span has room for, and how many of them are kept.
+/// The capacity of an empty span, and the number of empty spans that are kept.
 const FEW: usize = 64;
 
-/// When a request came, its number among all that were read, and its place.
+/// The arrival of a request, its number in reading order, and its place.
 pub(crate) type Entry = (i64, u64, u32);
 
 #[derive(Default)]
 pub(crate) struct Order {
-    /// Those whose turn it is: before `until`.
+    /// The entries of the next span: before `until`.
     next: BinaryHeap<Reverse<Entry>>,
     until: i64,
     /// One span after the other, from `until` on.
     spans: VecDeque<Vec<Reverse<Entry>>>,
-    /// What comes after all spans.
+    /// The entries after all spans.
     far: BinaryHeap<Reverse<Entry>>,
     /// Spans that are empty, to be used again.
     empty: Vec<Vec<Reverse<Entry>>>,
@@ -55,7 +55,7 @@ impl Order {
         }
     }
 
-    /// The first of all. When it is the turn of a span, `turn` is told which places are in it.
+    /// The first entry. `turn` is called with the entries of a span that becomes the next.
     #[inline]
     pub(crate) fn peek(&mut self, turn: impl FnOnce(&[Reverse<Entry>])) -> Option<Entry> {
         if self.next.is_empty() {
@@ -81,13 +81,13 @@ impl Order {
                         true => span,
                         false => std::mem::replace(&mut self.next, span.into()).into_vec(),
                     };
-                    // What many at once took is not kept.
+                    // Large buffers are not kept.
                     if empty.capacity() <= FEW && self.empty.len() < FEW {
                         self.empty.push(empty);
                     }
                 }
                 None => {
-                    // Nothing is near: what is far is next.
+                    // All spans are empty: the far entries are next.
                     let Some(Reverse((at, ..))) = self.far.peek() else {
                         return;
                     };
@@ -98,7 +98,7 @@ impl Order {
         }
     }
 
-    /// Takes what was far and is near now.
+    /// Moves entries that are no longer far into the spans.
     fn fetch(&mut self) {
         let near = self.until.saturating_add(SPAN << SPANS.ilog2());
         while let Some(Reverse((at, ..))) = self.far.peek()

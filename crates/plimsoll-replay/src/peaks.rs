@@ -1,4 +1,4 @@
-//! How much each key asked for in its busiest second, ten seconds and minute.
+//! The cost of each key in its busiest second, ten seconds and minute.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
@@ -9,20 +9,20 @@ use crate::time::SECOND;
 /// The spans, in seconds.
 pub(crate) const SPANS: [i64; 3] = [1, 10, 60];
 
-/// How many keys are followed at once.
+/// The largest number of keys that are tracked at once.
 const MOST: usize = 1 << 18;
 
 /// The peaks of the keys of one limit.
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
     keys: HashMap<u64, Key, BuildHasherDefault<Hashed>>,
-    /// How many keys had which peak, of those that are no longer followed.
+    /// The number of keys by peak, of keys that are no longer tracked.
     done: [BTreeMap<u64, u64>; 3],
-    /// How many keys were given up while they might come again.
+    /// The number of keys that were evicted while more requests of theirs were possible.
     pub(crate) forgotten: u64,
 }
 
-/// What a key asked for in the span that runs, and in its busiest one.
+/// The cost of a key in the current span, and in its busiest one.
 #[derive(Debug, Default)]
 struct Key {
     span: [u32; 3],
@@ -65,7 +65,7 @@ impl Peaks {
         self.forgotten += (before - self.keys.len()) as u64;
     }
 
-    /// The peaks that so many percent of the keys did not exceed, for each span.
+    /// The percentiles of the peaks over keys, for each span.
     pub(crate) fn percentiles(&mut self, percents: &[f64]) -> Vec<Vec<u64>> {
         self.keys
             .drain()

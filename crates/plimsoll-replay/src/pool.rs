@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::order::Entry;
 use crate::record::Record;
 
-/// How much records that are free may keep for the lines that follow.
+/// The memory bound of free records, in bytes.
 const KEPT: usize = 16 << 20;
 
 /// Records by their places.
@@ -13,7 +13,7 @@ const KEPT: usize = 16 << 20;
 pub(crate) struct Pool {
     records: Vec<Record>,
     free: Vec<u32>,
-    /// What those that are free have room for.
+    /// The memory of free records, in bytes.
     kept: usize,
 }
 
@@ -37,7 +37,7 @@ impl Pool {
         }
     }
 
-    /// A place that is not needed any more. What a long line took is not kept for long.
+    /// Frees a place. The memory of a long line is released.
     #[inline]
     pub(crate) fn free(&mut self, place: u32) {
         let record = &mut self.records[place as usize];

@@ -1,26 +1,27 @@
-//! One request, as a log knows it.
+//! One request of a log.
 
 use std::net::IpAddr;
 
-/// What a duration or a moment that is missing is said to be.
+/// The reason why a line cannot be read.
 pub(crate) type Why = &'static str;
 
 /// A piece of the text of a record.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Span(u32, u32);
 
-/// A request, as a line of a log tells of it.
+/// A request of a log: the content of one line.
 ///
-/// Records are used again for other lines, so that reading a line allocates nothing.
+/// [`Requests::next`](crate::Requests::next) lends it. Records are reused for other lines, so that reading a line does not allocate;
+/// clone a record to keep it.
 #[derive(Clone, Default, Debug)]
 pub struct Record {
-    /// When the request came, in nanoseconds since the epoch.
+    /// The arrival, in nanoseconds since the epoch.
     pub(crate) at: i64,
-    /// The moment that the line has: when it came, or when it was answered.
+    /// The moment in the line: the arrival, or the end of the answer.
     pub(crate) stamp: i64,
     /// Whether that moment is known only to the second.
     pub(crate) rough: bool,
-    /// Whether that moment is when it came.
+    /// Whether that moment is the arrival.
     pub(crate) starts: bool,
     pub(crate) duration: Option<u64>,
     pub(crate) client: Option<IpAddr>,
@@ -37,56 +38,56 @@ pub struct Record {
 }
 
 impl Record {
-    /// When the request came, in nanoseconds since the epoch: the moment of its line, less its duration where lines are
-    /// written at the end.
+    /// The arrival of the request, in nanoseconds since the Unix epoch: the moment of its line, less its duration where lines have the
+    /// moment of the answer.
     #[must_use]
     pub const fn at_nanos(&self) -> i64 {
         self.at
     }
 
-    /// The method.
+    /// The method, such as `GET`.
     #[must_use]
     pub fn method(&self) -> &str {
         self.get(self.method)
     }
 
-    /// The path and the query.
+    /// The path and the query of the request.
     #[must_use]
     pub fn target(&self) -> &str {
         self.get(self.target)
     }
 
-    /// The host that was asked for; empty if the log does not say.
+    /// The requested host. Empty if the log has none.
     #[must_use]
     pub fn host(&self) -> &str {
         self.get(self.host)
     }
 
-    /// The address it came from.
+    /// The address of the client. `None` if the log has none.
     #[must_use]
     pub const fn client(&self) -> Option<IpAddr> {
         self.client
     }
 
-    /// How long it took, in nanoseconds, if the log says.
+    /// The duration of the request, in nanoseconds. `None` if the log has none.
     #[must_use]
     pub const fn duration_nanos(&self) -> Option<u64> {
         self.duration
     }
 
-    /// The status it was answered with; 0 if the log does not say.
+    /// The status of the answer. 0 if the log has none.
     #[must_use]
     pub const fn status(&self) -> u16 {
         self.status
     }
 
-    /// The number of its line, from 1.
+    /// The number of the line in its file, from 1.
     #[must_use]
     pub const fn line(&self) -> u64 {
         self.line
     }
 
-    /// The header fields that the log has.
+    /// The header fields in the log, as names and values.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.headers
             .iter()
@@ -99,12 +100,12 @@ impl Record {
             .unwrap_or_default()
     }
 
-    /// Forgets what it was.
+    /// Clears the record for another line.
     pub(crate) fn clear(&mut self) {
         let mut text = std::mem::take(&mut self.text);
         let mut headers = std::mem::take(&mut self.headers);
         text.clear();
-        // As much as most paths need, at once.
+        // Enough for most paths.
         text.reserve(64);
         headers.clear();
         *self = Self {
@@ -114,7 +115,7 @@ impl Record {
         };
     }
 
-    /// Something of all parts of it.
+    /// A value computed from all parts of the record, to load it into the cache.
     pub(crate) fn look(&self) -> u64 {
         let first = u64::from(self.method.0) + u64::from(self.host.1) + u64::from(self.file);
         first
@@ -125,14 +126,14 @@ impl Record {
             .wrapping_add(self.headers.len() as u64)
     }
 
-    /// Something of its text.
+    /// A value computed from its text, to load it into the cache.
     pub(crate) fn look_at_text(&self) -> u64 {
         let bytes = self.text.as_bytes();
         let last = bytes.last().copied().unwrap_or(0);
         u64::from(last) + u64::from(bytes.first().copied().unwrap_or(0))
     }
 
-    /// How many bytes it has room for.
+    /// The memory of the record, in bytes.
     pub(crate) fn room(&self) -> usize {
         self.text.capacity()
             + self.headers.capacity() * size_of::<(Span, Span)>()

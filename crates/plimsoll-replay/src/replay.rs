@@ -21,7 +21,10 @@ use crate::tally::{LimitTally, RouteTally, Tally, Waits};
 use crate::wanted::Wanted;
 use crate::world::{Brief, Role, World};
 
-/// Logs to be replayed under the limits of a configuration.
+/// A replay of logs against the limits of a configuration, in virtual time.
+///
+/// Each request is decided by all limits of its route, as the HTTP layer would decide it. Permits are held for the duration in the log,
+/// and charges that depend on the answer use the answer in the log.
 ///
 /// ```no_run
 /// use plimsoll_config::Config;
@@ -42,24 +45,24 @@ pub struct Replay {
     shown: Shown,
 }
 
-/// How far a replay is.
+/// The progress of a replay, for [`Replay::run_watched`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How often the logs are read, from 1: once, and more often to suggest limits.
+    /// The current pass over the logs, from 1. Suggestions need several passes, everything else one.
     pub pass: u32,
-    /// How many bytes of them were read in this pass.
+    /// The number of bytes read in this pass, to compare with [`Logs::size`].
     pub bytes: u64,
 }
 
-/// Told how far it is.
+/// Receives the progress.
 type Watch<'w> = &'w mut dyn FnMut(Progress);
 
-/// After so many requests it is told how far it is.
+/// The number of requests between two calls of a `Watch`.
 const EVERY: u64 = 1 << 14;
 
 impl Replay {
-    /// These logs under these limits. Limits in stores are replayed in memory.
+    /// A replay of `logs` against the limits of `config`. Limits in stores are replayed in memory.
     #[must_use]
     pub fn new(config: Config, logs: Logs) -> Self {
         Self {
@@ -75,55 +78,71 @@ impl Replay {
         }
     }
 
-    /// Compares with what another configuration would have decided.
+    /// Also replays another configuration, and reports the requests that the two decide differently
+    /// ([`Report::against`](crate::Report#structfield.against)).
+    ///
+    /// ```no_run
+    /// use plimsoll_config::Config;
+    /// use plimsoll_replay::{Logs, Replay};
+    ///
+    /// let (new, old) = (Config::from_file("new.yaml")?, Config::from_file("old.yaml")?);
+    /// let report = Replay::new(new, Logs::of(["access.log"])).against(old).run()?;
+    /// let newly_refused = report.against.map_or(0, |against| against.to_refused.requests);
+    /// println!("{newly_refused} requests would be refused that are admitted today");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn against(mut self, config: Config) -> Self {
         self.against = Some(config);
         self
     }
 
-    /// Finds for each limit the smallest number that refuses at most this share of its requests.
+    /// Searches for each limit the smallest number that refuses at most `share` of its requests, a fraction such as 0.001
+    /// ([`Report::suggestions`](crate::Report#structfield.suggestions)). The logs are read several times, so none may be the standard
+    /// input.
     #[must_use]
     pub const fn suggest(mut self, share: f64) -> Self {
         self.suggest = Some(share);
         self
     }
 
-    /// How long callers wait in queues, if the queues do not say less.
+    /// Sets the longest wait of a request in queues. Default: the time-outs of the queues. A shorter time-out of a queue stays in
+    /// force.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// How many keys of each limit are reported; 5 unless set.
+    /// Sets the number of keys that are reported for each limit. Default: 5.
     #[must_use]
     pub const fn top(mut self, top: usize) -> Self {
         self.shown.top = top;
         self
     }
 
-    /// Reports keys as they are, which may be secrets or addresses of people. They are masked unless set.
+    /// Sets whether keys are reported unmasked. Default: false, since they may be secrets or addresses of people.
     #[must_use]
     pub const fn reveal_keys(mut self, reveal: bool) -> Self {
         self.shown.reveal = reveal;
         self
     }
 
-    /// Runs it.
+    /// Runs the replay.
     ///
     /// # Errors
     ///
-    /// If a log cannot be read or has no requests, or a limit cannot be built.
+    /// Returns an error if a log cannot be read, all logs together have no requests, a limit cannot be built, or suggestions are
+    /// wanted from the standard input.
     pub fn run(&self) -> Result<Report, ReplayError> {
         self.run_watched(&mut |_| {})
     }
 
-    /// As [`run`](Self::run), and says now and then how far it is.
+    /// [`run`](Self::run) with progress: calls `watch` after every 16,384 requests.
     ///
     /// # Errors
     ///
-    /// If a log cannot be read or has no requests, or a limit cannot be built.
+    /// Returns the errors of [`run`](Self::run).
     pub fn run_watched(&self, watch: Watch<'_>) -> Result<Report, ReplayError> {
         let is_input = |file: &std::path::PathBuf| file.as_os_str() == "-";
         if self.suggest.is_some() && self.logs.files().iter().any(is_input) {
@@ -147,7 +166,7 @@ impl Replay {
         ))
     }
 
-    /// The logs, with no more of them than these configurations look at.
+    /// The logs, with only the header fields that these configurations use.
     fn logs(&self, config: &Config, old: Option<&Config>) -> Logs {
         let configs = std::iter::once(config).chain(old);
         let text: String = configs
@@ -228,7 +247,7 @@ impl Replay {
                 let brief = Brief::of(record, number);
                 refused_then += u64::from(brief.was_refused());
                 let head = replayed.head();
-                // Whether it is not known what the limits were asked.
+                // Whether the keys and costs of the decision are unknown.
                 let mut unknown = false;
                 match limits.decide_request(&head, demand) {
                     Some(mut decide) => match decide.now() {
@@ -318,7 +337,7 @@ impl Replay {
             pass += 1;
             let mut requests = self.logs(config, None).open()?;
             let mut replayed = Replayed::new(std::iter::once(config));
-            // The limits of candidates are cheap to share, and what they count is told to them while they are asked.
+            // The limits of candidates are cheap to share, and are updated while they decide.
             let tried: Vec<(usize, Limits, usize)> = candidates
                 .each()
                 .map(|(index, limits, limit)| (index, limits.clone(), limit))

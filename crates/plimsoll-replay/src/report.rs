@@ -1,4 +1,4 @@
-//! What came of a replay.
+//! The report of a replay.
 
 use std::collections::BTreeMap;
 
@@ -6,39 +6,56 @@ use serde::Serialize;
 
 use crate::log::{BadLine, LogSummary};
 
-/// What came of a replay, as data. It serialises as the JSON of `plimsoll replay --json`; fields may be added.
+/// The results of a replay, as data. It serializes as the JSON of `plimsoll replay --json`; fields may be added.
+///
+/// Fractions are parts of 1. Moments are in UTC, such as `2026-11-15T12:00:01.250Z`. Keys are masked unless
+/// [`Replay::reveal_keys`](crate::Replay::reveal_keys) is set. [`text`](Self::text), [`json`](Self::json) and [`html`](Self::html) format
+/// the report.
+///
+/// ```no_run
+/// use plimsoll_config::Config;
+/// use plimsoll_replay::{Logs, Replay};
+///
+/// let report = Replay::new(Config::from_file("limits.yaml")?, Logs::of(["access.log"])).run()?;
+/// for limit in &report.limits {
+///     println!("{}: {:.2} % of {} refused", limit.limit, 100.0 * limit.refused_share, limit.asked);
+/// }
+/// std::fs::write("report.html", report.html())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The file of the limits.
+    /// The configuration file with the limits.
     pub config: String,
-    /// What was read of each log.
+    /// The number of lines and requests of each log.
     pub logs: Vec<LogSummary>,
-    /// Lines that could not be read, some of each log.
+    /// Examples of lines that could not be read, up to three of each log.
     pub bad_lines: Vec<BadLine>,
-    /// Requests whose places had passed when their lines were read: they were taken as coming then.
+    /// Number of requests whose lines came later than the [window](crate::Logs::window): they were replayed at the time of the request
+    /// before them.
     pub late_lines: u64,
-    /// When the first request came.
+    /// The arrival of the first request.
     pub from: String,
-    /// When the last one came.
+    /// The arrival of the last request.
     pub until: String,
-    /// How many seconds lie between them.
+    /// The time from the first to the last request, in seconds.
     pub seconds: f64,
-    /// How many requests there are.
+    /// Number of requests.
     pub requests: u64,
-    /// Those that no route of the file is for. They are admitted.
+    /// Number of requests without a route in the configuration. They are admitted.
     pub without_route: u64,
-    /// Those that would have been admitted.
+    /// Number of requests that would have been admitted.
     pub admitted: u64,
-    /// Those that would have been refused.
+    /// Number of requests that would have been refused.
     pub refused: u64,
-    /// The refused as a share of all.
+    /// `refused` as a fraction of `requests`.
     pub refused_share: f64,
-    /// Those that were answered with 429 or 503 then.
+    /// Number of requests that the log shows as refused: their status is 429 or 503.
     pub refused_then: u64,
-    /// The refused that were answered with 429 or 503 then.
+    /// Number of refused requests that the log shows as refused too.
     pub refused_again: u64,
-    /// Those that would have waited in a queue.
+    /// The waits of requests in queues.
     pub waits: WaitReport,
     /// Each limit, in the order of the file.
     pub limits: Vec<LimitReport>,
@@ -46,65 +63,68 @@ pub struct Report {
     pub routes: Vec<RouteReport>,
     /// Admitted and refused over time.
     pub series: SeriesReport,
-    /// What another configuration decides differently.
+    /// The differences to another configuration, if [`Replay::against`](crate::Replay::against) is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<AgainstReport>,
-    /// Peaks of keys, and the smallest limits that refuse little.
+    /// Peaks of keys, and suggested limits, if [`Replay::suggest`](crate::Replay::suggest) is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<SuggestReport>,
-    /// What has to be known to read the figures.
+    /// Remarks on how far the figures can be trusted, such as missing durations or keys in the log.
     pub notes: Vec<String>,
 }
 
-/// How long requests waited.
+/// The waits of requests in queues, in seconds. Percentiles are rounded up by at most an eighth.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct WaitReport {
-    /// How many waited, also of those that were refused after it.
+    /// Number of requests that waited, including those that were refused afterwards.
     pub requests: u64,
-    /// Half of them waited no longer, in seconds.
+    /// The median wait.
     pub p50: f64,
-    /// 99 of a hundred waited no longer.
+    /// The 99th percentile of the wait.
     pub p99: f64,
     /// The longest wait.
     pub most: f64,
 }
 
-/// One limit.
+/// The results of one limit.
+///
+/// `refused` counts the requests for which this limit was the binding one, among all limits of the request; `alone_refused` counts the
+/// requests that the limit would refuse if it were the only one.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LimitReport {
-    /// Its name.
+    /// The name of the limit.
     pub limit: String,
-    /// What it is, in the words of a file.
+    /// A short description of the limit, such as `5/s, burst 10`.
     pub is: String,
-    /// Whether it only counts.
+    /// Whether the limit is in shadow mode, where it counts and refuses nothing.
     pub shadow: bool,
-    /// Requests that asked it.
+    /// Number of requests that the limit applies to.
     pub asked: u64,
-    /// Requests that it refused, or would have in shadow mode.
+    /// Number of requests that the limit refused, or would have refused in shadow mode.
     pub refused: u64,
-    /// The refused as a share of the asked.
+    /// `refused` as a fraction of `asked`.
     pub refused_share: f64,
-    /// The refused that were answered with 429 or 503 then.
+    /// Number of refused requests that the log shows as refused too.
     pub refused_again: u64,
-    /// The refused, by reason.
+    /// The refused requests, by reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// What it would refuse if no other limit stood beside it.
+    /// Number of requests that the limit would refuse without the other limits.
     pub alone_refused: u64,
-    /// That as a share of the asked.
+    /// `alone_refused` as a fraction of the requests that the limit applies to.
     pub alone_share: f64,
-    /// Requests of its routes that did not ask it, because the log does not have its key.
+    /// Number of requests of its routes to which the limit does not apply, because the log does not have its key.
     pub without_key: u64,
-    /// How many different keys asked it; 0 if it has none.
+    /// Number of distinct keys. 0 if the limit has no keys.
     pub keys: u64,
-    /// How many of them it refused at least once.
+    /// Number of distinct keys that were refused at least once.
     pub refused_keys: u64,
     /// Whether the numbers of keys are exact. Otherwise they are estimates, with a standard error of 1.6 %.
     pub keys_exact: bool,
     /// The first request that it refused.
     pub first: Option<FirstRefusal>,
-    /// The keys that it refused most.
+    /// The keys with the most refusals.
     pub top: Vec<KeyReport>,
 }
 
@@ -112,147 +132,160 @@ pub struct LimitReport {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FirstRefusal {
-    /// When it came.
+    /// The arrival of the request.
     pub at: String,
-    /// The log.
+    /// The log file of the request.
     pub file: String,
-    /// Its line there.
+    /// The number of its line in the log, from 1.
     pub line: u64,
-    /// Its method and path.
+    /// The method and the path of the request, without the query.
     pub request: String,
-    /// The status it was answered with then.
+    /// The status in the log. 0 if the log has none.
     pub status: u16,
-    /// Its key, masked unless it was asked for.
+    /// The key of the request, masked unless keys are revealed. Empty if the limit has no keys.
     pub key: String,
 }
 
-/// A key and how often something happened to it.
+/// A key and its number of refusals, as a bounded estimate: the true number is between `count - error` and `count`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct KeyReport {
-    /// The limit whose key it is.
+    /// The limit of the key.
     pub limit: String,
-    /// The key, masked unless it was asked for.
+    /// The key, masked unless keys are revealed.
     pub key: String,
-    /// How often, at most.
+    /// The upper bound of the number.
     pub count: u64,
-    /// By how much that may be too much.
+    /// The largest possible excess of `count` over the true number.
     pub error: u64,
 }
 
-/// One route.
+/// The results of one route.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct RouteReport {
-    /// Its name, or its first pattern.
+    /// The name of the route, or its first pattern.
     pub route: String,
-    /// Requests that took it.
+    /// Number of requests of the route.
     pub requests: u64,
-    /// Those of them that were refused.
+    /// Number of refused requests of the route.
     pub refused: u64,
-    /// That as a share.
+    /// `refused` as a fraction of `requests`.
     pub refused_share: f64,
-    /// The refused, by limit.
+    /// The refused requests, by the limit that refused them.
     pub by: BTreeMap<String, u64>,
 }
 
-/// Counts over time.
+/// Counts over time, in at most 480 spans of equal length.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SeriesReport {
-    /// When the first span begins.
+    /// The start of the first span.
     pub from: String,
-    /// The same in seconds since the epoch.
+    /// The start of the first span, in seconds since the Unix epoch.
     pub from_epoch: i64,
-    /// How many seconds a span has.
+    /// The length of a span, in seconds.
     pub seconds: i64,
-    /// Admitted in each span.
+    /// Number of admitted requests in each span.
     pub admitted: Vec<u64>,
-    /// Refused in each span.
+    /// Number of refused requests in each span.
     pub refused: Vec<u64>,
-    /// Refused in each span, by limit.
+    /// Number of refused requests in each span, by the limit that refused them.
     pub by_limit: BTreeMap<String, Vec<u64>>,
 }
 
-/// What two configurations decide differently.
+/// The differences between the decisions of two configurations.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct AgainstReport {
-    /// The file of the other limits.
+    /// The file of the other configuration.
     pub config: String,
-    /// Admitted by both.
+    /// Number of requests that both admit.
     pub both_admitted: u64,
-    /// Refused by both.
+    /// Number of requests that both refuse.
     pub both_refused: u64,
-    /// Admitted by the other, refused now.
+    /// Requests that the other configuration admits and this one refuses.
     pub to_refused: FlipReport,
-    /// Refused by the other, admitted now.
+    /// Requests that the other configuration refuses and this one admits.
     pub to_admitted: FlipReport,
 }
 
-/// Requests that change in one direction.
+/// Requests that two configurations decide differently, in one direction.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FlipReport {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// By the limit that refuses them.
+    /// Number of requests, by the limit that refuses them.
     pub limits: BTreeMap<String, u64>,
-    /// By route.
+    /// Number of requests, by route.
     pub routes: BTreeMap<String, u64>,
-    /// The keys with most of them.
+    /// The keys with the most requests.
     pub top: Vec<KeyReport>,
 }
 
-/// Peaks of keys, and what limits would do.
+/// Peaks of keys and suggested limits. Each suggestion was replayed against the logs.
+///
+/// ```no_run
+/// use plimsoll_config::Config;
+/// use plimsoll_replay::{Logs, Replay};
+///
+/// let config = Config::from_file("limits.yaml")?;
+/// let report = Replay::new(config, Logs::of(["access.log"])).suggest(0.001).run()?;
+/// for limit in report.suggestions.iter().flat_map(|suggestions| &suggestions.limits) {
+///     println!("{}: {}, suggested {:?}", limit.limit, limit.now, limit.suggested);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SuggestReport {
-    /// The share that may be refused.
+    /// The fraction of requests that a suggested limit may refuse.
     pub share: f64,
-    /// Each limit that was asked.
+    /// Each limit that applies to at least one request.
     pub limits: Vec<SuggestedLimit>,
 }
 
-/// What is suggested for one limit.
+/// The suggestion for one limit.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SuggestedLimit {
-    /// The limit.
+    /// The name of the limit.
     pub limit: String,
-    /// Percentiles over its keys of what each asked for in its busiest span.
+    /// Percentiles, over the keys, of the cost of each key in its busiest span of a second, ten seconds and a minute.
     pub peaks: Vec<PeakReport>,
-    /// What it is now, and what share it refuses alone.
+    /// A short description of the limit in the configuration.
     pub now: String,
-    /// The share that it refuses alone.
+    /// The fraction of requests that the limit in the configuration refuses without the other limits.
     pub now_share: f64,
-    /// The smallest limit that refuses no more than the share, with the same form; `None` if its kind has no one number.
+    /// The smallest limit of the same form that refuses at most the fraction. `None` if its kind does not depend on one number, or none
+    /// was found.
     pub suggested: Option<String>,
-    /// The number that was found.
+    /// The number in the suggested limit.
     pub number: Option<u64>,
-    /// The share that it refuses alone, as replayed.
+    /// The fraction of requests that the suggested limit refuses without the other limits.
     pub suggested_share: Option<f64>,
 }
 
-/// Peaks over spans of one length.
+/// Percentiles over keys: the cost of each key in its busiest span of one length.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PeakReport {
     /// The length of the spans, in seconds.
     pub seconds: i64,
-    /// Half of the keys never asked for more in one of them.
+    /// The median.
     pub p50: u64,
-    /// Nine of ten keys.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 99 of a hundred.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 999 of a thousand.
+    /// The 99.9th percentile.
     pub p999: u64,
-    /// The busiest key.
+    /// The value of the busiest key.
     pub most: u64,
 }
 
-/// A share of two counts.
+/// `part` as a fraction of `whole`.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
@@ -261,11 +294,11 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// What is shown of keys.
+/// The presentation of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
-    /// How many of each limit.
+    /// The number of keys of each limit.
     pub(crate) top: usize,
-    /// Whether as they are.
+    /// Whether keys are shown unmasked.
     pub(crate) reveal: bool,
 }

@@ -11,7 +11,7 @@ use plimsoll_tower::keys::PeerAddr;
 
 use crate::record::Record;
 
-/// How many names of header fields are known at once.
+/// The largest number of cached names of header fields.
 const NAMES: usize = 256;
 
 /// A request that is one record after the other.
@@ -110,7 +110,7 @@ impl Replayed {
 /// Targets that came lately: most come often, and to read one takes longer than to look whether it is known.
 struct Uris(Vec<(String, Uri)>);
 
-/// How many targets are known, and how long they may be.
+/// The largest number of cached targets, and their longest length.
 const KNOWN: usize = 1 << 10;
 const LONG: usize = 256;
 
@@ -144,7 +144,7 @@ fn read(target: &str) -> Option<Uri> {
     target.parse().or_else(|_| escaped(target).parse()).ok()
 }
 
-/// A target with what cannot stand there percent-encoded: logs escape in ways of their own.
+/// A target with invalid characters percent-encoded: logs escape in ways of their own.
 fn escaped(target: &str) -> String {
     let mut text = String::with_capacity(target.len() + 16);
     if !target.starts_with('/') {

@@ -1,19 +1,19 @@
-//! Lines of JSON as servers write them, read quickly: one pass, nothing is allocated, numbers stay the text that they are.
+//! The fast path for JSON lines as servers write them: one pass, no allocation, and numbers stay text.
 //!
-//! What is not in here (exponents, spaces other than blanks, deep nesting, and everything that is no JSON) ends the scan, and the line is
-//! read by `serde_json`.
+//! Anything else (exponents, white space other than blanks, deep nesting, invalid JSON) ends the scan, and the line is read by
+//! `serde_json`.
 
 use std::borrow::Cow;
 
 use crate::state::{Level, State, Want};
 
-/// How deep objects and lists may be nested.
+/// The deepest nesting of objects and lists.
 const DEEPEST: u32 = 16;
 
-/// Up to so many letters of a string are looked at one by one.
+/// Strings up to this length are scanned byte by byte.
 const SHORT: usize = 16;
 
-/// What is left of a line.
+/// The rest of a line.
 pub(crate) struct Scan<'l> {
     text: &'l str,
     at: usize,
@@ -95,7 +95,7 @@ impl<'l> Scan<'l> {
         self.has(letter).then_some(())
     }
 
-    /// What stands between quotes, and whether it is the text: without escapes.
+    /// The text between quotes, and whether it has no escapes.
     fn string(&mut self) -> Option<(&'l str, bool)> {
         self.expect(b'"')?;
         let (start, bytes) = (self.at, self.text.as_bytes());
@@ -141,7 +141,7 @@ impl<'l> Scan<'l> {
         ends.then(|| &self.text[start..self.at])
     }
 
-    /// How many digits follow, if any.
+    /// The number of digits that follow, if any.
     fn digits(&mut self) -> Option<usize> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

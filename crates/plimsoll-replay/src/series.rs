@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::time::SECOND;
 
-/// At most so many spans: when there would be more, each two become one.
+/// The largest number of spans. If there would be more, pairs are merged.
 const MOST: usize = 480;
 
-/// What was admitted and refused in each span.
+/// Admitted and refused requests in each span.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) start: i64,
-    /// How long a span is, in seconds.
+    /// The length of a span, in seconds.
     pub(crate) width: i64,
     pub(crate) admitted: Vec<u64>,
     pub(crate) refused: Vec<u64>,

@@ -1,7 +1,7 @@
-//! What each limit would decide if it stood alone.
+//! The decisions that each limit would make alone.
 //!
-//! Most limits have nothing but a number and keys. They are asked directly, with the key and the cost that the decision over all
-//! of them found already: resolving the request again would take longer than deciding. The others are asked by the engine.
+//! Most limits have only a number and keys. They are asked directly, with the key and the cost that the decision of all limits has
+//! resolved already: resolving the request again would take longer than deciding. The others are asked through the engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::described::{document, is_bare};
 /// Limits that are asked alone.
 pub(crate) struct Solos {
     limits: Limits,
-    /// By position in the file: whether it is asked alone, and if so how.
+    /// By position in the file: the way in which a limit is asked alone.
     of: Vec<Solo>,
     /// Whether all of them are asked directly, or not at all.
     direct: bool,
 }
 
 enum Solo {
-    /// It stands alone anyway.
+    /// Not at all: the limit has no others beside it.
     Not,
-    /// By the engine.
+    /// Through the engine.
     Engine,
     One(Arc<dyn Limiter>),
     Keyed(KeyedLimiter),
 }
 
 impl Solos {
-    /// Of the limits that stand beside others. `limits` are their own, that nobody else asks.
+    /// The limits that have others beside them. `limits` must not be used for anything else.
     pub(crate) fn new(config: &Config, limits: Limits, beside: &[bool]) -> Self {
         let document = document(config);
         // A route may say the priority of its requests, or charge the bytes of answers.
@@ -82,7 +82,7 @@ impl Solos {
         &self.limits
     }
 
-    /// Whether the engine has to ask this one: all of them, if the decision over all waits and it is not known what it asks.
+    /// Whether the engine has to ask this limit. `all`: the decision of all limits waits, so its keys and costs are unknown.
     pub(crate) fn is_left(&self, limit: usize, all: bool) -> bool {
         match self.of[limit] {
             Solo::Not => false,
@@ -96,8 +96,8 @@ impl Solos {
         all || !self.direct
     }
 
-    /// Asks directly what a decision asked: the limit, and its permit or that it refuses. False if the decision does not tell what
-    /// was asked.
+    /// Asks each limit directly with the keys and costs of a decision. Calls back with the limit and its permit, or `None` if it
+    /// refuses. Returns false if the decision does not have its keys and costs.
     pub(crate) fn ask(
         &self,
         decided: &Result<Hold, Refusal>,
@@ -115,7 +115,7 @@ impl Solos {
         };
         match decided {
             Ok(hold) => hold.asked().for_each(each),
-            // It was refused before all were asked.
+            // It was refused before all limits were asked.
             Err(refusal) if refusal.binding().is_none() => return false,
             Err(refusal) => refusal.asked().for_each(&mut each),
         }
@@ -123,7 +123,7 @@ impl Solos {
     }
 }
 
-/// Which limits are asked together with others anywhere.
+/// Whether each limit is asked together with others on any route.
 pub(crate) fn beside(config: &Config, limits: &Limits) -> Vec<bool> {
     let numbers: HashMap<String, usize> = limits
         .names()

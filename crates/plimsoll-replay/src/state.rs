@@ -1,4 +1,4 @@
-//! What a line of JSON is made into, whoever reads it.
+//! Collects the fields of a JSON line into a record, for both readers.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::record::{Record, Why};
 use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
-/// What was read of a line so far.
+/// The fields of a line that were read so far.
 pub(crate) struct State<'r, 'l> {
     pub(crate) to: &'r mut Record,
     pub(crate) wanted: &'r mut Wanted,
@@ -18,7 +18,7 @@ pub(crate) struct State<'r, 'l> {
     why: Option<Why>,
 }
 
-/// Which object is read.
+/// The object that is being read.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Level {
     Line,
@@ -28,10 +28,10 @@ pub(crate) enum Level {
     Headers,
 }
 
-/// What becomes of a value.
+/// The use of a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Want {
-    /// It is an object of its own, or `request` of nginx.
+    /// A nested object, or `request` of nginx.
     Inner(Level),
     Header,
     Field(Field),
@@ -49,7 +49,7 @@ impl<'r, 'l> State<'r, 'l> {
         }
     }
 
-    /// What becomes of the value of this name.
+    /// The use of the value with this name.
     pub(crate) fn want(&mut self, level: Level, name: &str) -> Want {
         match (level, name) {
             (Level::Headers, name) if self.wanted.header(name) => return Want::Header,

@@ -13,7 +13,7 @@ use crate::report::{PeakReport, SuggestedLimit, share};
 use crate::tally::is_refused;
 use crate::world::{Brief, Role, Sink, World};
 
-/// How many numbers are tried for a limit in one pass.
+/// The number of candidates for a limit in one pass.
 const TRIED: u64 = 8;
 
 /// The largest number that is suggested.
@@ -26,9 +26,9 @@ pub(crate) struct Search {
     now: Value,
     /// Refuses too much.
     low: u64,
-    /// Refuses little enough, and what share, if one is known.
+    /// The smallest known number that refuses little enough, and the fraction that it refuses.
     high: Option<(u64, f64)>,
-    /// What is tried next, if none is known.
+    /// The next candidate, if none is known.
     reach: u64,
 }
 
@@ -67,7 +67,7 @@ impl Search {
         let high = self.high.map_or(self.reach, |(high, _)| high);
         let span = high.saturating_sub(self.low);
         for step in 1..=TRIED {
-            // Of few numbers each, of many those of equal ratios.
+            // All of a few numbers, else numbers of equal ratios.
             let ratio =
                 (high as f64 / (self.low.max(1)) as f64).powf(step as f64 / (TRIED + 1) as f64);
             #[expect(
@@ -148,7 +148,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidates {
-    /// Nothing if everything is found.
+    /// `None` if all searches are finished.
     pub(crate) fn of(
         searches: &[Search],
         config: &Config,
@@ -184,7 +184,7 @@ impl Candidates {
             .map(|(index, it)| (index, &it.limits, it.limit))
     }
 
-    /// Tells the searches what came of it.
+    /// Updates the searches with the results.
     pub(crate) fn tell(&self, searches: &mut [Search], most: f64) {
         for it in &self.of {
             searches[it.search].tell(it.number, share(it.refused, it.asked), most);

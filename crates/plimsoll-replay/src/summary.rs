@@ -1,4 +1,4 @@
-//! Makes a report of what was counted.
+//! Makes a report of the counters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,11 +20,11 @@ use crate::tally::{First, LimitTally, Tally};
 use crate::time::{SECOND, timestamp};
 use crate::words::many;
 
-/// What a replay left.
+/// The counters of a finished replay.
 pub(crate) struct Done {
     pub(crate) tally: Tally,
     pub(crate) limits: Limits,
-    /// Which limits were asked beside others, and so alone as well.
+    /// Whether each limit was asked beside others, and so alone as well.
     pub(crate) beside: Vec<bool>,
     pub(crate) first: i64,
     pub(crate) last: i64,
@@ -37,7 +37,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// How much a limit refuses alone.
+    /// The requests that a limit decides and refuses alone.
     fn alone(&self, limit: usize) -> (u64, u64) {
         let tally = &self.tally.limits[limit];
         match self.beside[limit] {
@@ -162,7 +162,7 @@ fn first_refusal(shown: Shown, done: &Done, first: &First) -> FirstRefusal {
     }
 }
 
-/// How many requests of its routes did not ask a limit.
+/// The number of requests of its routes that did not ask each limit.
 fn without_key(config: &Config, done: &Done) -> Vec<u64> {
     let numbers: HashMap<&str, usize> = done
         .tally
@@ -284,7 +284,7 @@ fn suggestions(most: f64, searches: &[Search], done: &mut Done) -> SuggestReport
     }
 }
 
-/// What has to be known to read the figures.
+/// Remarks on how far the figures can be trusted.
 fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
     let mut notes = Vec::new();
     if done.tally.refused > 0 {
@@ -378,7 +378,7 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
     notes
 }
 
-/// Whether a log may say what a request cost.
+/// Whether a log may have the cost of a request.
 fn is_logged(cost: &CostSpec) -> bool {
     let part = |part: &CostPart| {
         !matches!(

@@ -1,4 +1,4 @@
-//! What is counted of a replay while it runs.
+//! The counters of a running replay.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use plimsoll::Reason;
 use plimsoll_engine::{AskRecord, Hold, Refusal};
 
 use crate::distinct::{Distinct, hash};
-use crate::flips::{Flips, Verdict};
+use crate::flips::{Admission, Flips};
 use crate::peaks::Peaks;
 use crate::series::Series;
 use crate::world::{Brief, Role, Sink};
 
-/// Everything that is counted.
+/// All counters.
 pub(crate) struct Tally {
     /// The names of the limits of the new configuration, and of the old one.
     pub(crate) names: Vec<String>,
     pub(crate) old_names: Vec<String>,
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    /// Of the refused: those that were refused when they were logged.
+    /// Refused requests that the log shows as refused too.
     pub(crate) refused_again: u64,
     pub(crate) waits: Waits,
     pub(crate) limits: Vec<LimitTally>,
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     pub(crate) peaks: Option<Vec<Peaks>>,
 }
 
-/// What is counted of one limit.
+/// The counters of one limit.
 #[derive(Debug, Default)]
 pub(crate) struct LimitTally {
     pub(crate) asked: u64,
@@ -36,7 +36,7 @@ pub(crate) struct LimitTally {
     pub(crate) refused_again: u64,
     pub(crate) would_refuse: u64,
     pub(crate) reasons: BTreeMap<&'static str, u64>,
-    /// What it would have been asked and have refused if it stood alone.
+    /// The requests that it would have decided and refused alone.
     pub(crate) alone: (u64, u64),
     pub(crate) first: Option<First>,
     pub(crate) keys: Distinct,
@@ -70,7 +70,7 @@ pub(crate) struct RouteTally {
     pub(crate) by: BTreeMap<usize, u64>,
 }
 
-/// How long requests waited in queues, by powers of two of microseconds.
+/// A histogram of waits in queues, in nanoseconds, with buckets that are an eighth of their values wide.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     pub(crate) requests: u64,
@@ -88,7 +88,7 @@ impl Waits {
         *self.counts.entry(bucket).or_default() += 1;
     }
 
-    /// The wait that so many of a hundred did not exceed, in nanoseconds.
+    /// A percentile of the wait, in nanoseconds.
     pub(crate) fn percentile(&self, percent: u64) -> u64 {
         let wanted = (self.requests * percent).div_ceil(100);
         let mut sum = 0;
@@ -184,34 +184,34 @@ impl Tally {
         *refused += u64::from(is_refused);
     }
 
-    /// Says to [flips](Flips) how a request was decided.
+    /// Adds a decision to the [`Flips`].
     fn flip(&mut self, of: &Brief, is_new: bool, decided: &Result<Hold, Refusal>) {
         let Some(flips) = &mut self.flips else {
             return;
         };
         let names = if is_new { &self.names } else { &self.old_names };
-        let (route, verdict) = match decided {
-            Ok(hold) => (hold.route(), Verdict::Admitted),
+        let (route, admission) = match decided {
+            Ok(hold) => (hold.route(), Admission::Admitted),
             Err(refusal) => {
                 let binding = refusal.binding().and_then(|at| refusal.asked().nth(at));
                 let named = binding.and_then(|asked| names.get(asked.limit).cloned());
-                let verdict = Verdict::Refused {
+                let admission = Admission::Refused {
                     limit: named.unwrap_or_else(|| refusal.limit().to_owned()),
                     key: binding.map_or_else(String::new, |asked| asked.key.to_owned()),
                 };
-                (refusal.route(), verdict)
+                (refusal.route(), admission)
             }
         };
-        flips.decided(of.number, is_new, route, verdict);
+        flips.decided(of.number, is_new, route, admission);
     }
 
-    /// One of the configurations has no route for a request, so it is admitted.
+    /// Counts a request without a route in one of the configurations, which is admitted.
     pub(crate) fn no_route(&mut self, of: &Brief, is_new: bool) {
         if is_new {
             self.series.admitted(of.at);
         }
         if let Some(flips) = &mut self.flips {
-            flips.decided(of.number, is_new, None, Verdict::Admitted);
+            flips.decided(of.number, is_new, None, Admission::Admitted);
         }
     }
 }

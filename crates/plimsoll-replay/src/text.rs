@@ -10,7 +10,7 @@ const COLUMNS: usize = 80;
 const LINES: usize = 24;
 
 impl Report {
-    /// The report as text that fits a screen of 80 columns and 24 lines. What does not fit is in the JSON and in the page.
+    /// The report as text for a screen of 80 columns and 24 lines. [`json`](Self::json) and [`html`](Self::html) have the rest.
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines = self.head();
@@ -46,7 +46,7 @@ impl Report {
         text
     }
 
-    /// The report as JSON, with line breaks.
+    /// The report as indented JSON, with a line break at its end. It has all fields of the report.
     #[must_use]
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -307,7 +307,7 @@ fn suggest_lines(suggestions: &SuggestReport, most: usize, lines: &mut Vec<Strin
     }
 }
 
-/// Lines of at most so many characters.
+/// Wraps a text into lines of at most `most` characters.
 fn wrap(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

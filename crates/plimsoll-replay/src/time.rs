@@ -213,7 +213,14 @@ pub(crate) fn any(text: &[u8]) -> Option<Stamp> {
         .or_else(|| epoch(text))
 }
 
-/// What a duration without a unit counts.
+/// The unit of durations that a log writes without one, for [`Logs::duration_unit`](crate::Logs::duration_unit).
+///
+/// ```
+/// use plimsoll_replay::DurationUnit;
+///
+/// assert_eq!(DurationUnit::named("ms"), Some(DurationUnit::Millis));
+/// assert_eq!(DurationUnit::named("minutes"), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum DurationUnit {
@@ -228,7 +235,7 @@ pub enum DurationUnit {
 }
 
 impl DurationUnit {
-    /// Its name in duration texts: `s`, `ms`, `us`, `ns`.
+    /// The unit with this abbreviation: `s`, `ms`, `us` or `µs`, `ns`. `None` for any other.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {

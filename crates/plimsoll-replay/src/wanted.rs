@@ -1,11 +1,11 @@
-//! Which header fields of a log anybody asks for.
+//! The header fields of a log that limits need.
 
 use std::sync::Arc;
 
-/// How many names are known at once.
+/// The largest number of cached names.
 const NAMES: usize = 256;
 
-/// What may be left out, because no limit looks at it.
+/// Decides which header fields may be skipped, because no limit uses them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// The configurations in lower case; `None` if everything is wanted.
@@ -15,7 +15,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What these configurations, in lower case, may look at.
+    /// The header fields that these configurations, in lower case, may use.
     pub(crate) const fn by(configs: Arc<str>) -> Self {
         Self {
             by: Some(configs),

@@ -56,7 +56,7 @@ pub(crate) fn moment(timestamp: &str) -> String {
         .replacen('T', " ", 1)
 }
 
-/// The first so many characters.
+/// The first `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

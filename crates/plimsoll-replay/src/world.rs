@@ -1,4 +1,4 @@
-//! Decisions in virtual time: requests wait in queues, hold what they were granted until they end, and are charged then.
+//! Decisions in virtual time: requests wait in queues, hold their permits until they end, and are charged then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ use plimsoll_engine::{Decide, Hold, Limits, RecordedResponse, Refusal};
 
 use crate::record::Record;
 
-/// For whom a decision is made.
+/// The purpose of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// The configuration that is tried.
@@ -28,10 +28,10 @@ pub(crate) enum Role {
     Candidate(usize),
 }
 
-/// What is known of a request while it is decided.
+/// The parts of a request that are kept while it is decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief {
-    /// Its number among all.
+    /// Its number in the replay.
     pub(crate) number: u64,
     pub(crate) at: i64,
     pub(crate) file: u32,
@@ -60,9 +60,9 @@ impl Brief {
     }
 }
 
-/// Who is told of decisions.
+/// A receiver of decisions.
 pub(crate) trait Sink {
-    /// A request was decided after it waited for so many nanoseconds; `what` is its method and path.
+    /// Receives a decision, after the request waited for `waited` nanoseconds. `what` returns its method and path.
     fn decided(
         &mut self,
         role: Role,
@@ -73,27 +73,27 @@ pub(crate) trait Sink {
     );
 }
 
-/// Everything that is under way.
+/// The running and the waiting requests, on a virtual clock.
 pub(crate) struct World {
     clock: ManualClock,
-    /// When the clock stood at its origin.
+    /// The moment of the clock's origin.
     base: i64,
-    /// When what runs ends, its number, and its place in `held`.
+    /// The end of each running request, its number, and its place in `held`.
     running: BinaryHeap<Reverse<(Moment, u64, usize)>>,
-    held: Slab<Held>,
+    held: Slab<HeldRequest>,
     waiting: Vec<Option<Waiting>>,
     free: Vec<usize>,
-    woken: Woken,
+    wakeups: Wakeups,
     count: u64,
 }
 
-type Woken = Arc<Mutex<Vec<usize>>>;
+type Wakeups = Arc<Mutex<Vec<usize>>>;
 
-/// What a request holds until it ends.
-enum Held {
-    /// Of a decision.
+/// The permits of a running request.
+enum HeldRequest {
+    /// From a decision of all limits.
     Hold(Hold, RecordedResponse),
-    /// Of a limit that was asked alone.
+    /// From a limit that was asked alone.
     Permit(Permit<'static>, Outcome),
 }
 
@@ -134,7 +134,7 @@ struct Waiting {
 
 struct Flag {
     place: usize,
-    woken: Woken,
+    wakeups: Wakeups,
 }
 
 impl Wake for Flag {
@@ -143,17 +143,17 @@ impl Wake for Flag {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        lock(&self.woken).push(self.place);
+        lock(&self.wakeups).push(self.place);
     }
 }
 
-fn lock(woken: &Woken) -> std::sync::MutexGuard<'_, Vec<usize>> {
-    woken.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(wakeups: &Wakeups) -> std::sync::MutexGuard<'_, Vec<usize>> {
+    wakeups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
-    /// Nothing happens yet. `first` is when the first request comes: the clock begins with its day, so that windows of whole
-    /// minutes and hours are those of the wall.
+    /// Starts the clock at the beginning of the day of `first`, the arrival of the first request, so that windows of whole minutes
+    /// and hours are those of wall-clock time.
     pub(crate) fn new(first: i64) -> Self {
         const DAY: i64 = 86_400 * crate::time::SECOND;
         let base = first.div_euclid(DAY) * DAY;
@@ -167,14 +167,14 @@ impl World {
             },
             waiting: Vec::new(),
             free: Vec::new(),
-            woken: Woken::default(),
+            wakeups: Wakeups::default(),
             count: 0,
         };
         world.clock.advance_to(world.moment(first));
         world
     }
 
-    /// Limits on this clock. What is used of the machine is not in a log: for them it is nothing.
+    /// Limits on this clock. Logs have no usage of the machine: it counts as zero.
     pub(crate) fn limits(&self, config: &Config) -> Result<Limits, ConfigError> {
         let sampler = Sampler::new(self.clock.clock());
         sampler.memory_source(|| {
@@ -216,7 +216,7 @@ impl World {
 
     fn next(&self) -> Option<Moment> {
         let ends = self.running.peek().map(|Reverse((end, ..))| *end);
-        // Alarms concern only those who wait.
+        // Alarms concern waiters only.
         let waits = self.free.len() < self.waiting.len();
         let rings = waits.then(|| self.clock.next_alarm()).flatten();
         ends.into_iter().chain(rings).min()
@@ -230,22 +230,22 @@ impl World {
             let place = *place;
             self.running.pop();
             match self.held.take(place) {
-                Some(Held::Hold(hold, served)) => end_hold(hold, &served),
-                Some(Held::Permit(permit, outcome)) => permit.finish(outcome),
+                Some(HeldRequest::Hold(hold, served)) => end_hold(hold, &served),
+                Some(HeldRequest::Permit(permit, outcome)) => permit.finish(outcome),
                 None => {}
             }
         }
-        self.poll_woken(sink);
+        self.poll_ready(sink);
     }
 
-    /// Goes on with those who were woken.
-    fn poll_woken(&mut self, sink: &mut impl Sink) {
+    /// Polls the decisions that were woken up.
+    fn poll_ready(&mut self, sink: &mut impl Sink) {
         loop {
-            let woken = std::mem::take(&mut *lock(&self.woken));
-            if woken.is_empty() {
+            let wakeups = std::mem::take(&mut *lock(&self.wakeups));
+            if wakeups.is_empty() {
                 return;
             }
-            for place in woken {
+            for place in wakeups {
                 self.poll(place, sink);
             }
         }
@@ -317,7 +317,7 @@ impl World {
         let place = self.free.pop().unwrap_or(self.waiting.len());
         let flag = Flag {
             place,
-            woken: Arc::clone(&self.woken),
+            wakeups: Arc::clone(&self.wakeups),
         };
         let waiting = Some(Waiting {
             decide,
@@ -332,10 +332,10 @@ impl World {
             None => self.waiting.push(waiting),
         }
         self.poll(place, sink);
-        self.poll_woken(sink);
+        self.poll_ready(sink);
     }
 
-    /// Holds what was granted until the request ends.
+    /// Holds the permits of a request until it ends.
     fn start(&mut self, decided: Result<Hold, Refusal>, brief: &Brief) {
         let Ok(hold) = decided else {
             return;
@@ -346,10 +346,10 @@ impl World {
         if brief.duration == 0 {
             return end_hold(hold, &brief.served);
         }
-        self.run(Held::Hold(hold, brief.served), brief);
+        self.run(HeldRequest::Hold(hold, brief.served), brief);
     }
 
-    /// Holds what a limit granted that was asked alone until the request ends.
+    /// Holds the permit of a limit that was asked alone until the request ends.
     pub(crate) fn hold(&mut self, permit: Permit<'_>, brief: &Brief) {
         if !permit.gives_back() {
             return;
@@ -358,10 +358,10 @@ impl World {
         if brief.duration == 0 {
             return permit.finish(outcome);
         }
-        self.run(Held::Permit(permit.into_owned(), outcome), brief);
+        self.run(HeldRequest::Permit(permit.into_owned(), outcome), brief);
     }
 
-    fn run(&mut self, held: Held, brief: &Brief) {
+    fn run(&mut self, held: HeldRequest, brief: &Brief) {
         self.count += 1;
         let end = self.clock.now().plus(Duration::from_nanos(brief.duration));
         let place = self.held.put(held);
@@ -383,7 +383,7 @@ const fn outcome(served: &RecordedResponse) -> Outcome {
     }
 }
 
-/// The method and the path of a record: what follows a `?` may be secret.
+/// The method and the path of a record, without the query, which may be secret.
 fn what(record: &Record) -> String {
     let path = record.target().split('?').next().unwrap_or_default();
     let path: String = path.chars().take(200).collect();

@@ -33,7 +33,7 @@
 //!     - { sample: 80% }
 //!     - { acquire: 1, as: a, expect: pending }
 //!     - { at: 1s, sample: 79%, settled: { a: granted } }
-//! - name: what a queue tells
+//! - name: the events of a queue
 //!   limiter: { kind: concurrency, limit: 1, queue: { bound: 1 } }
 //!   steps:
 //!     - { try: 1, as: a, events: [processing, in_use_changed] }
@@ -67,7 +67,7 @@
 //! - name: a client has five logins in ten minutes
 //!   config: limits.yaml              # seen from this file; limits in stores run in memory
 //!   steps:
-//!     # `status` is what the handler answers; five failed logins use up what there is.
+//!     # `status` is the response of the handler; five failed logins use up the limit.
 //!     - { request: POST /login from 10.0.0.7, status: 401, times: 5, expect: allowed, remaining: { logins: 0 } }
 //!     - { request: POST /login from 10.0.0.7, expect: { refused_by: logins, retry_after: 2m, status: 429 } }
 //!     - { request: POST /login from 10.0.0.8, expect: allowed }
@@ -107,9 +107,18 @@ pub use run::redis::Place as RedisPlace;
 
 /// Runs every scenario of a file.
 ///
+/// ```no_run
+/// let report = plimsoll_scenario::run_file("limits.yaml")?;
+/// for line in report.failures() {
+///     eprintln!("{line}");
+/// }
+/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// ```
+///
 /// # Errors
 ///
-/// If the file cannot be read or is not a scenario file. A scenario that fails is not an error: see [`Report::tally`].
+/// Returns an error if the file cannot be read or is not a scenario file. A scenario that fails is not an error: see
+/// [`Report::tally`].
 pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
     let path = path.as_ref();
     run_str(path, &text_of(path)?)
@@ -119,7 +128,13 @@ pub fn run_file(path: impl AsRef<Path>) -> Result<Report, FileError> {
 ///
 /// # Errors
 ///
-/// If the text is not that of a scenario file.
+/// Returns an error with the line and the reason if the text is not that of a scenario file.
+///
+/// ```
+/// let text = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ tri: 1 }] }";
+/// let error = plimsoll_scenario::run_str("limits.yaml", text).unwrap_err();
+/// assert!(error.to_string().contains("did you mean `try`?"), "{error}");
+/// ```
 pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> {
     let path = path.as_ref();
     run_each(path, text, |scenario| run::run(scenario, path))
@@ -130,7 +145,7 @@ pub fn run_str(path: impl AsRef<Path>, text: &str) -> Result<Report, FileError> 
 ///
 /// # Errors
 ///
-/// If the file cannot be opened or is not a scenario file.
+/// Returns an error if the file cannot be opened or is not a scenario file.
 #[cfg(feature = "redis")]
 pub fn run_file_on(path: impl AsRef<Path>, store: &RedisPlace) -> Result<Report, FileError> {
     let path = path.as_ref();
@@ -169,7 +184,7 @@ fn run_each(
 ///
 /// # Panics
 ///
-/// If the file cannot be read, or a scenario failed or is not supported.
+/// Panics if the file cannot be read, or a scenario failed or is not supported.
 #[track_caller]
 pub fn assert_file(path: impl AsRef<Path>) {
     let report = match run_file(path) {

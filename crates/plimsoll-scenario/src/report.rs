@@ -9,14 +9,22 @@ use plimsoll_spec::label;
 
 /// The results of the scenarios of one file.
 ///
-/// `Display` prints what `plimsoll test` prints: one line per failed scenario, then the counts.
+/// `Display` is the output of `plimsoll test`: one line per failed scenario, then the counts.
+///
+/// ```
+/// let text = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 2, expect: granted }] }";
+/// let report = plimsoll_scenario::run_str("limits.yaml", text)?;
+/// let failure = report.failures().next().unwrap();
+/// assert!(failure.starts_with("limits.yaml:1: n: step 1: expected granted"), "{failure}");
+/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// ```
 #[derive(Debug)]
 pub struct Report {
     path: PathBuf,
     results: Vec<ScenarioResult>,
 }
 
-/// The result of one scenario.
+/// The result of one scenario: its name and its status.
 #[derive(Debug)]
 pub struct ScenarioResult {
     name: String,
@@ -25,6 +33,20 @@ pub struct ScenarioResult {
 }
 
 /// The status of a scenario after its run.
+///
+/// A scenario is skipped, with the word that the counts name it by, if a part of it is not supported.
+///
+/// ```
+/// use plimsoll_scenario::ScenarioStatus;
+///
+/// let text = "- { name: n, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: denied }] }";
+/// let report = plimsoll_scenario::run_str("limits.yaml", text)?;
+/// let ScenarioStatus::Failed(failure) = report.results()[0].status() else {
+///     panic!("one permit is free");
+/// };
+/// assert_eq!((failure.step(), failure.line()), (1, 1));
+/// # Ok::<(), plimsoll_scenario::FileError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScenarioStatus {
@@ -38,7 +60,9 @@ pub enum ScenarioStatus {
     NotHeld(&'static str),
 }
 
-/// The step at which a scenario failed, and the differences.
+/// The step at which a scenario failed, and the differences. A scenario ends at its first failed step.
+///
+/// `Display` shows the step with the expected and the found values: `step 2: expected granted, got denied`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     step: usize,
@@ -112,13 +136,13 @@ impl ScenarioResult {
         Self { name, line, status }
     }
 
-    /// The scenario's name.
+    /// The name of the scenario. Control characters are replaced by blanks.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its status.
+    /// The status of the scenario.
     #[must_use]
     pub fn status(&self) -> &ScenarioStatus {
         &self.status
@@ -151,7 +175,7 @@ impl Report {
         }
     }
 
-    /// The file.
+    /// The file, as it was named when it was run.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -180,12 +204,12 @@ impl Report {
         tally
     }
 
-    /// One line per scenario.
+    /// One line per scenario, with the file, the line, the name and the status: `plimsoll test -v` prints these.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.results.iter().map(|result| result.show(&self.path))
     }
 
-    /// One line per scenario that failed.
+    /// One line per scenario that failed, with the file, the line of the step, the name and the differences.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
         let failed = |result: &&ScenarioResult| matches!(result.status, ScenarioStatus::Failed(_));
         self.results
@@ -234,13 +258,13 @@ impl Tally {
         self.failed
     }
 
-    /// The number of scenarios that were skipped because no limiter implements what they need.
+    /// The number of scenarios that were skipped because no limiter implements a part of them.
     #[must_use]
     pub fn not_supported(&self) -> usize {
         self.not_supported.values().sum()
     }
 
-    /// The number of scenarios that were skipped because the store cannot hold what they need.
+    /// The number of scenarios that were skipped because the store cannot hold a part of them. 0 for limiters in memory.
     #[must_use]
     pub fn not_held(&self) -> usize {
         self.not_held.values().sum()

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::read::words;
 use crate::spec::Gauge;
 
-/// The JSON Schema of scenario files. Verbs, gauges, events and reasons are those that the reader knows; limiters are described as
-/// in configuration files, without stores and short forms.
+/// The JSON Schema of scenario files, for editors. It is made from the tables of verbs, gauges, events and reasons that the reader
+/// uses; limiters are described as in configuration files, without stores and short forms.
 ///
-/// It checks fields, words, numbers and units. That names exist and go with their verbs is for the reader to say.
+/// The schema checks fields, words, numbers and units. Only [`run_file`](crate::run_file) checks that names exist and fit their verbs.
 #[must_use]
 pub fn schema() -> String {
     let mut root: Value = serde_json::from_str(&schema_of::<File>()).unwrap_or_default();
@@ -72,7 +72,7 @@ impl JsonSchema for OneScenario {
     }
 }
 
-/// What kinds of scenarios there are.
+/// The kinds of scenarios.
 fn scenario(generator: &mut SchemaGenerator) -> Value {
     let name = || ("name", text("What is shown."));
     let start = || ("start", span("When it begins; 0 unless set."));
@@ -346,7 +346,7 @@ fn text(what: &str) -> Value {
     json!({ "description": what, "type": "string" })
 }
 
-/// What is read as a text, however it is written.
+/// A scalar that is read as text.
 fn scalar() -> Value {
     json!({ "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }] })
 }

@@ -1,4 +1,4 @@
-//! What the server adds to the admin port: its fields, paths and metrics.
+//! The parts of the server on the admin port: its fields, paths and metrics.
 
 use std::fmt::Write;
 use std::sync::Arc;

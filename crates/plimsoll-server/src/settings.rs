@@ -49,7 +49,7 @@ pub struct Settings {
     /// and spread over servers that were added. Calls in progress may take another hour. A day, as in the reference server, if it
     /// is set neither here nor in the file.
     pub grpc_age: Option<Duration>,
-    /// How long requests in progress may take after the server begins to stop.
+    /// The time that requests in progress have after the server begins to stop.
     pub drain: Duration,
     /// Timeout for the head of an HTTP request, for its body, and for an idle connection.
     pub head_timeout: Duration,

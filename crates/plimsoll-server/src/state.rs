@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) clock: Clock,
     pub(crate) drain: Drain,
-    /// How long requests in progress may take after the server begins to stop.
+    /// The time that requests in progress have after the server begins to stop.
     pub(crate) drain_timeout: Duration,
     /// Timeout for the head of a request.
     pub(crate) head_timeout: Duration,

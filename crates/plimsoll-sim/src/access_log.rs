@@ -1,8 +1,8 @@
-//! Requests as they came once.
+//! Recorded arrivals.
 
-/// When requests came, from the first on.
+/// The arrival times of recorded requests, for [`Simulation::access_log`](crate::Simulation::access_log).
 ///
-/// It is made of moments; `plimsoll-replay` reads them from logs, and that is what `plimsoll simulate --access-log` does.
+/// `plimsoll-replay` reads such times from access logs; `plimsoll simulate --access-log` uses both.
 ///
 /// ```
 /// use plimsoll_sim::AccessLog;
@@ -18,7 +18,8 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// Requests that came at these moments, in nanoseconds since any moment, in any order. `None` if there are none.
+    /// Creates a log from arrival times in nanoseconds since any moment, in any order. `None` if there are none. The first arrival
+    /// becomes the start of the simulation.
     #[must_use]
     pub fn of_nanos(moments: impl IntoIterator<Item = i64>) -> Option<Self> {
         let mut moments: Vec<i64> = moments.into_iter().collect();
@@ -28,13 +29,13 @@ impl AccessLog {
         Some(Self { arrivals })
     }
 
-    /// How many requests there are.
+    /// The number of requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.arrivals.len()
     }
 
-    /// Whether there is none; never so.
+    /// Whether the log has no requests. Always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.arrivals.is_empty()

@@ -1,13 +1,13 @@
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// The generators of a run. Each kind of chance has its own, so that what one limit makes of its traffic does not
-/// change the traffic of the next.
+/// The random number generators of a run. Each use has its own, so that the decisions of one limit do not change the traffic
+/// of the next.
 pub(crate) fn generator(seed: u64, kind: Chance) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed.wrapping_add(kind as u64))
 }
 
-/// The same for each of several, of which the first has what one alone would have.
+/// One generator for each of several processes. The first is the generator that one process alone would have.
 pub(crate) fn generator_of(seed: u64, kind: Chance, index: usize) -> Pcg64Mcg {
     generator(seed.wrapping_add((index as u64) << 32), kind)
 }

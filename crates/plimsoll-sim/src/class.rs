@@ -1,6 +1,6 @@
 use plimsoll::Priority;
 
-/// The classes of traffic, most important first: the words of the format, and what they are to a gate.
+/// The classes of traffic, most important first: their names in files, and their priorities at a gate.
 pub(crate) const CLASSES: [(&str, Priority); 3] = [
     ("critical", Priority::Critical),
     ("normal", Priority::Normal),

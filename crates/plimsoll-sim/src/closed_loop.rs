@@ -4,18 +4,18 @@ use crate::Simulation;
 use crate::chance::{Chance, generator};
 use crate::num::{index, whole};
 use crate::simulation::Clients;
-use crate::traffic::{Kind, Kinds};
+use crate::traffic::{Kinds, RequestKind};
 
 /// Clients that ask, wait for the answer, think, and ask again: the slower the answers, the less they ask.
 pub(crate) struct ClosedLoop<'s> {
     model: Clients,
     rng: Pcg64Mcg,
     kinds: Kinds<'s>,
-    /// How often each has asked and been done with it.
+    /// The number of finished requests of each client.
     turns: Vec<u32>,
 }
 
-/// One request of one client. Once it is done with it, it does not care what becomes of it.
+/// One request of one client. The client ignores the outcome of a request that it has given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) client: u32,
@@ -28,20 +28,20 @@ impl<'s> ClosedLoop<'s> {
         Some(Self {
             model,
             rng: generator(seed, Chance::Thinking),
-            // Not those of the open loop, which must not depend on what happens here.
+            // Not the kinds of the open loop, which must not depend on the clients.
             kinds: Kinds::new(simulation, !seed),
             turns: vec![0; index(u64::from(model.count))],
         })
     }
 
-    /// When each asks for the first time.
+    /// The time of the first request of each client.
     pub(crate) fn first(&mut self) -> Vec<(u32, u64)> {
         (0..self.model.count)
             .map(|client| (client, self.think()))
             .collect()
     }
 
-    pub(crate) fn send(&mut self, client: u32, now: u64) -> (Turn, Kind) {
+    pub(crate) fn send(&mut self, client: u32, now: u64) -> (Turn, RequestKind) {
         let turn = Turn {
             client,
             number: self.turns[index(u64::from(client))],

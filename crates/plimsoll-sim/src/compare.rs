@@ -3,7 +3,9 @@ use crate::summary::average;
 use crate::threads;
 use crate::{Checked, Contender, Run, Simulation, Summary};
 
-/// Several limits on the same traffic, each with several seeds.
+/// A comparison of several limits on the same traffic, each with several seeds.
+///
+/// Without [`test`](Self::test), the limit of the file is tested.
 ///
 /// ```
 /// use plimsoll_sim::{Comparison, Contender, Simulation};
@@ -33,31 +35,33 @@ pub struct Comparison<'s> {
     seeds: u64,
 }
 
-/// What came of a [`Comparison`].
+/// The results of a [`Comparison`].
+///
+/// [`text`](crate::text) makes a table of them, [`json`](crate::json) a JSON document, and [`plot_file`](crate::plot_file) a picture.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Compared {
-    /// Limit by limit.
-    pub limits: Vec<Fared>,
+    /// The results of each limit: tested limits first, then those for comparison.
+    pub limits: Vec<LimitResult>,
     checks: Vec<Checked>,
 }
 
-/// How one limit fared.
+/// Results of one limit over all seeds of a [`Comparison`].
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
-pub struct Fared {
+pub struct LimitResult {
     /// The name of the limit.
     pub limit: String,
-    /// Whether the expectations apply to it.
+    /// Whether the expectations of the file apply to the limit.
     pub tested: bool,
-    /// Phase by phase, the means over the seeds.
+    /// The summary of each phase, as the mean over the seeds.
     pub phases: Vec<Summary>,
-    /// Seed by seed.
+    /// The run of each seed.
     pub runs: Vec<Run>,
 }
 
 impl<'s> Comparison<'s> {
-    /// Of the limit that the file is about, with seeds 1 to 3.
+    /// A comparison of the limit of the file, with seeds 1 to 3.
     pub fn of(simulation: &'s Simulation) -> Self {
         Self {
             simulation,
@@ -68,19 +72,19 @@ impl<'s> Comparison<'s> {
         }
     }
 
-    /// Puts a limit in the place of that of the file; the expectations apply to it.
+    /// Adds a limit to which the expectations apply. It replaces the limit of the file; several are tested one after the other.
     pub fn test(mut self, contender: Contender) -> Self {
         self.tested.push(contender);
         self
     }
 
-    /// Runs a limit for comparison only.
+    /// Adds a limit for comparison only: no expectations apply to it. A limit with the name of another is run once.
     pub fn beside(mut self, contender: Contender) -> Self {
         self.others.push(contender);
         self
     }
 
-    /// The seed of the first run; 1 unless said.
+    /// Sets the seed of the first run. Default: 1.
     pub fn first_seed(mut self, seed: u64) -> Self {
         self.first_seed = seed;
         self
@@ -91,14 +95,13 @@ impl<'s> Comparison<'s> {
         (0..self.seeds).map(move |more| first.wrapping_add(more))
     }
 
-    /// Runs each limit with so many seeds, from the first on; at least one.
+    /// Sets the number of seeds, from the first on. Default: 3. At least 1.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds.max(1);
         self
     }
 
-    /// The limits that are run, each once: those tested, those beside them, and the oracle if expectations compare
-    /// with it.
+    /// The limits that are run, each once: the tested ones, the others, and the oracle if expectations compare with it.
     fn contenders(&self) -> Vec<(Contender, bool)> {
         let own = [self.simulation.limit().clone()];
         let tested = if self.tested.is_empty() {
@@ -123,19 +126,20 @@ impl<'s> Comparison<'s> {
         all
     }
 
-    /// How many virtual seconds there are to run.
+    /// The number of virtual seconds of all runs together, for a progress display. The search of the oracle is not counted.
     #[must_use]
     pub fn total_seconds(&self) -> u64 {
         self.contenders().len() as u64 * self.seeds * self.simulation.seconds() as u64
     }
 
-    /// Runs them all, on as many threads as the machine has. What comes does not depend on how many.
+    /// Runs every limit with every seed, on as many threads as the machine has. The results do not depend on the number of threads.
     #[must_use]
     pub fn run(&self) -> Compared {
         self.run_watched(&|_| {})
     }
 
-    /// As [`run`](Self::run), and says now and then that some more virtual seconds are done.
+    /// [`run`](Self::run) with progress: calls `watch` now and then, from several threads, with the number of virtual seconds done
+    /// since its last call in the same run.
     #[must_use]
     pub fn run_watched(&self, watch: &(dyn Fn(u64) + Sync)) -> Compared {
         let contenders = self.contenders();
@@ -151,18 +155,18 @@ impl<'s> Comparison<'s> {
             })
         });
         let mut runs = runs.into_iter();
-        let fared = contenders.iter().map(|(contender, tested)| {
+        let results = contenders.iter().map(|(contender, tested)| {
             let runs = runs.by_ref().take(crate::num::index(self.seeds)).collect();
-            self.fared(contender, *tested, runs)
+            self.result_of(contender, *tested, runs)
         });
-        let limits: Vec<Fared> = fared.collect();
+        let limits: Vec<LimitResult> = results.collect();
         Compared {
             checks: self.check(&limits),
             limits,
         }
     }
 
-    fn fared(&self, contender: &Contender, tested: bool, runs: Vec<Run>) -> Fared {
+    fn result_of(&self, contender: &Contender, tested: bool, runs: Vec<Run>) -> LimitResult {
         let phase = |index: usize| {
             let same: Vec<&Summary> = runs
                 .iter()
@@ -170,7 +174,7 @@ impl<'s> Comparison<'s> {
                 .collect();
             average(&same)
         };
-        Fared {
+        LimitResult {
             limit: contender.name().to_owned(),
             tested,
             phases: (0..self.simulation.phases.len())
@@ -180,20 +184,20 @@ impl<'s> Comparison<'s> {
         }
     }
 
-    fn check(&self, limits: &[Fared]) -> Vec<Checked> {
-        let oracle = limits.iter().find(|fared| fared.limit == "oracle");
-        let oracle = oracle.map(|fared| fared.phases.as_slice());
-        let tested = limits.iter().filter(|fared| fared.tested);
-        let checks = tested.flat_map(|fared| {
+    fn check(&self, limits: &[LimitResult]) -> Vec<Checked> {
+        let oracle = limits.iter().find(|result| result.limit == "oracle");
+        let oracle = oracle.map(|result| result.phases.as_slice());
+        let tested = limits.iter().filter(|result| result.tested);
+        let checks = tested.flat_map(|result| {
             let expectations = self.simulation.expectations.iter();
-            expectations.filter_map(|wanted| wanted.check(&fared.limit, &fared.phases, oracle))
+            expectations.filter_map(|wanted| wanted.check(&result.limit, &result.phases, oracle))
         });
         checks.collect()
     }
 }
 
-impl Fared {
-    /// The least goodput that any seed had in a phase, and that seed. `None` if no seed had any.
+impl LimitResult {
+    /// The least goodput of any seed in a phase, and that seed. `None` if no seed has a goodput in the phase.
     #[must_use]
     pub fn worst(&self, phase: usize) -> Option<(f64, u64)> {
         let each = self.runs.iter().filter_map(|run| {
@@ -205,7 +209,7 @@ impl Fared {
 }
 
 impl Compared {
-    /// Every expectation, of every limit that it applies to.
+    /// Every expectation of the file, checked for every tested limit. Empty if the file has none.
     #[must_use]
     pub fn checks(&self) -> &[Checked] {
         &self.checks

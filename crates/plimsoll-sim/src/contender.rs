@@ -4,7 +4,9 @@ use std::sync::Arc;
 use plimsoll::adaptive::{Limit, Sample};
 use plimsoll_spec::{Fields, Node, Read, Units, limit_at, scalar};
 
-/// A limit to put between traffic and a server: a name, and how to make it.
+/// A limit to put between traffic and a server: a name, and a function that makes it.
+///
+/// Every run makes a new limit, so a contender can be used in any number of runs.
 ///
 /// ```
 /// use plimsoll_sim::Contender;
@@ -23,16 +25,16 @@ pub struct Contender {
 
 type Make = dyn Fn() -> Box<dyn Limit> + Send + Sync;
 
-/// A name that no limit has.
+/// An error of [`Contender::named`]: no limit has this name. Its message suggests the nearest name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownLimit(String);
 
-/// The limits that know nothing, or everything.
+/// The limits without an algorithm.
 const PLAIN: [Row; 2] = [("none", Contender::none), ("oracle", Contender::oracle)];
 type Row = (&'static str, fn() -> Contender);
 
-/// The algorithms, each with what it is compared with: they begin at the same limit and have the same room. The
-/// seed's gradient has its own defaults, which its queue belongs to.
+/// The algorithms: name, algorithm, parameters. All have the same initial limit and the same range, for a fair comparison, except
+/// `latency_gradient`, whose defaults belong to its queue.
 const ALGORITHMS: [(&str, &str, &str); 8] = [
     ("verdict", "verdict", ""),
     ("aimd", "aimd", "{ min: 1, max: 1000 }"),
@@ -57,7 +59,17 @@ const ALGORITHMS: [(&str, &str, &str); 8] = [
 ];
 
 impl Contender {
-    /// A limit of one's own. `make` is called for every run.
+    /// A limit of your own. `make` is called for every run, and once for each process of a simulation with several.
+    ///
+    /// ```
+    /// use plimsoll::adaptive::Aimd;
+    /// use plimsoll_sim::Contender;
+    ///
+    /// let careful = Contender::new("careful", || {
+    ///     Box::new(Aimd::builder().max(50).build().expect("a valid limit"))
+    /// });
+    /// assert_eq!(careful.name(), "careful");
+    /// ```
     pub fn new(
         name: impl Into<String>,
         make: impl Fn() -> Box<dyn Limit> + Send + Sync + 'static,
@@ -68,20 +80,20 @@ impl Contender {
         }
     }
 
-    /// Everybody is let in.
+    /// No limit: every request is admitted.
     #[must_use]
     pub fn none() -> Self {
         Self::fixed_as("none", u64::MAX)
     }
 
-    /// Always the same; at least 1.
+    /// A fixed limit on concurrent requests, with the name `fixed=N`. 0 counts as 1.
     #[must_use]
     pub fn fixed(limit: u64) -> Self {
         Self::fixed_as(&format!("fixed={limit}"), limit)
     }
 
-    /// The best fixed limit of each phase, with every change of the workers known at once. It is searched for once for each
-    /// simulation.
+    /// The oracle: the best fixed limit of each phase, with every change of the workers known at once. It is searched for once for
+    /// each simulation, which takes many runs.
     #[must_use]
     pub fn oracle() -> Self {
         Self {
@@ -90,7 +102,7 @@ impl Contender {
         }
     }
 
-    /// The limit that files are about which do not say.
+    /// The limit of files without `limit`.
     pub(crate) fn default_limit() -> Self {
         let (name, algorithm, parameters) = ALGORITHMS[0];
         Self::algorithm(name, algorithm, parameters)
@@ -118,11 +130,11 @@ impl Contender {
         }))
     }
 
-    /// The limit of that name: an algorithm, `none`, `oracle`, or `fixed=N`.
+    /// The limit of that name: an algorithm such as `verdict`, `aimd` or `vegas`, or `none`, `oracle`, or `fixed=N`.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// Returns an error if no limit has this name, or `N` is 0 or not a number.
     pub fn named(name: &str) -> Result<Self, UnknownLimit> {
         if let Some((_, make)) = PLAIN.iter().find(|(known, _)| *known == name) {
             return Ok(make());
@@ -138,7 +150,7 @@ impl Contender {
         }
     }
 
-    /// All limits that need no more than their name.
+    /// All limits that need only a name: the algorithms, `none` and `oracle`.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let algorithms = ALGORITHMS
@@ -149,7 +161,7 @@ impl Contender {
             .collect()
     }
 
-    /// Its name.
+    /// The name of the limit, as reports show it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

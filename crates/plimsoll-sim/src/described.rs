@@ -4,22 +4,24 @@ use plimsoll_spec::{FileError, text_of};
 
 use crate::{Fleet, Simulation};
 
-/// What a file describes: a server behind limits, or a fleet that shares one.
+/// The content of a simulation file: a server behind limits, or a fleet that shares one.
+///
+/// A file with a `fleet` describes a fleet, any other a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Described {
     /// A server, traffic, and limits between them.
     Server(Box<Simulation>),
-    /// Processes that share a limit: a file with a `fleet`.
+    /// Processes that share a limit.
     Fleet(Box<Fleet>),
 }
 
 impl Described {
-    /// Reads a file.
+    /// Reads a file in YAML or JSON.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is neither; says where and why.
+    /// Returns an error with the line and the reason if the file cannot be read, or describes neither.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let text = text_of(path)?;

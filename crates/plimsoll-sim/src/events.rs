@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What will happen, by moment; at one moment, first come, first served.
+/// The queue of future events, by time, and in order of insertion at the same time.
 pub(crate) struct Events<T> {
     heap: BinaryHeap<Entry<T>>,
     count: u64,

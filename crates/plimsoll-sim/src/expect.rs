@@ -5,24 +5,24 @@ use serde::Serialize;
 use crate::Summary;
 use crate::class::{CLASSES, Class};
 
-/// Something that must hold of a phase.
+/// An expectation of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Expectation {
     /// Its index among the phases.
     pub(crate) phase: usize,
     pub(crate) metric: Metric,
     pub(crate) relation: Relation,
-    /// In the unit of the metric: parts of 1, milliseconds, seconds, or a number.
+    /// In the unit of the metric: a fraction, milliseconds, seconds, or a number.
     pub(crate) value: f64,
 }
 
-/// What is looked at.
+/// A metric of an expectation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Metric {
     Plain(Plain),
     RejectedOf(Class),
     GoodOf(Class),
-    /// As a multiple of what the oracle has.
+    /// As a multiple of the value of the oracle.
     VsOracle(Plain),
     /// The mean limit as a multiple of that of the first phase.
     LimitVsFirst,
@@ -46,7 +46,7 @@ pub(crate) enum Plain {
     Fairness,
 }
 
-/// What a number counts.
+/// The unit of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Share,
@@ -64,7 +64,7 @@ pub(crate) enum Relation {
     Equal,
 }
 
-/// All metrics by their words, those by class left out: they are written as a map of classes.
+/// All metrics by name, except those by class, which are written as a map of classes.
 pub(crate) const METRICS: [(&str, Metric); 17] = [
     ("goodput", Metric::Plain(Plain::Goodput)),
     ("worst_goodput", Metric::Plain(Plain::WorstGoodput)),
@@ -168,19 +168,21 @@ impl Relation {
     }
 }
 
-/// An expectation, and whether it was met.
+/// A checked expectation: the expected and the found value, and whether the expectation is met.
+///
+/// `Display` shows it in one line, such as `FAILED: verdict, all: expected goodput >= 97%, found 93.1%`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Checked {
-    /// The limit that was looked at.
+    /// The name of the tested limit. Of a fleet: its way of sharing.
     pub limit: String,
-    /// The phase.
+    /// The name of the phase. Of a fleet: its number of processes.
     pub phase: String,
-    /// What was expected, such as `goodput >= 97%`.
+    /// The expectation, such as `goodput >= 97%`.
     pub expected: String,
-    /// What came, such as `93.1%`; `never` and `nothing` are possible too.
+    /// The value that was found, such as `93.1%`. `never` for a time that did not come, `nothing` for another missing value.
     pub found: String,
-    /// Whether that is as expected.
+    /// Whether the expectation is met. A missing value does not meet any.
     pub met: bool,
 }
 
@@ -202,7 +204,7 @@ impl fmt::Display for Checked {
 }
 
 impl Expectation {
-    /// Looks at the phases of a limit, and of the oracle for those who compare.
+    /// Checks the phases of a limit. `oracle` has the phases of the oracle, for metrics that compare with it.
     pub(crate) fn check(
         &self,
         limit: &str,
@@ -241,7 +243,7 @@ impl Expectation {
 
 impl Unit {
     pub(crate) fn show(self, value: f64) -> String {
-        // Two digits after the point, and none that say nothing.
+        // Two digits after the point, without trailing zeros.
         let rounded = |value: f64| {
             let text = format!("{value:.2}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()

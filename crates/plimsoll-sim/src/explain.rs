@@ -1,4 +1,4 @@
-//! Why a limit did what it did.
+//! The decisions of a limit, with their reasons.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::simulate::simulate_heard;
 use crate::units::millis;
 use crate::{Contender, Simulation};
 
-/// A decision of a limit.
+/// A decision of an adaptive limit, from [`explain`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Decision {
-    /// When, from the start.
+    /// The time of the decision, from the start.
     pub at: Duration,
-    /// By the limit of which process, counted from 0.
+    /// The process of the limit, counted from 0.
     pub process: usize,
-    /// What it had come to, and why.
+    /// The state of the limit after the decision, with the reason.
     pub insight: Insight,
 }
 
-/// Runs a simulation, and lists each decision of the limit that was another than the one before: in what was done, or in
-/// the limit it came to.
+/// Runs a simulation, and lists each decision of the limit that differs from the one before, in its reason or in the resulting
+/// limit. [`explained`] makes a table of them.
 ///
 /// ```
 /// use plimsoll_sim::{Contender, Simulation, explain};
@@ -70,7 +70,8 @@ pub fn explain(simulation: &Simulation, contender: &Contender, seed: u64) -> Vec
     decisions
 }
 
-/// A table of decisions.
+/// Formats the decisions of [`explain`] as a table: time, process if there are several, limit, baseline and measured latency, and the
+/// reason. `limit` is the name of the limit.
 #[must_use]
 pub fn explained(
     simulation: &Simulation,

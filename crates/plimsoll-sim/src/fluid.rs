@@ -1,19 +1,19 @@
-//! What a server could do if requests were a liquid: the measure for those who let them in.
+//! The fluid model of a server: the throughput and the latency that are possible at best, by which limits are measured.
 
 use crate::num::NANOS;
 use crate::pauses::Pauses;
 use crate::simulation::{Simulation, Stop};
 
-/// What could be had at one moment.
+/// The best that a server can do at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fluid {
-    /// How many requests a second can be handled, good or bad.
+    /// The requests per second that can be handled, including those that fail.
     pub(crate) capacity: f64,
-    /// How long one takes if nobody waits, in seconds.
+    /// The latency of a request without waiting, in seconds.
     pub(crate) latency: f64,
     /// The share of the answers that are no errors.
     success: f64,
-    /// What each station that not all requests need can do a second, and the share that needs it.
+    /// The capacity per second of each station that only some requests need, and the share of requests that need it.
     side: [Option<(f64, f64)>; MOST_SIDES],
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct Fluid {
 const MOST_SIDES: usize = 8;
 
 impl Fluid {
-    /// What is answered well of so many requests a second that are let in: those that need a station that is too small for
-    /// them lose what is too much for it.
+    /// The goodput of `admitted` requests per second: of the requests that need a station, those above its capacity are
+    /// lost.
     pub(crate) fn good(&self, admitted: f64) -> f64 {
         let mut part = self.success;
         for (capacity, share) in self.side.iter().flatten() {
@@ -32,16 +32,15 @@ impl Fluid {
         admitted * part
     }
 
-    /// What the clients of the closed loop would ask for, a second, if each was answered without waiting. What they
-    /// do ask for says nothing: a limit that keeps them waiting keeps them from asking. `None` if the mean time
-    /// of their thinking is infinite.
+    /// The requests per second of the clients of the closed loop if no request waited. Their measured rate is no
+    /// substitute: a limit that makes clients wait reduces it. `None` if the mean think time is infinite.
     pub(crate) fn clients(&self, simulation: &Simulation) -> Option<f64> {
         let clients = simulation.traffic.clients?;
         let think = clients.think.mean()? / NANOS as f64;
         Some(f64::from(clients.count) / (think + self.latency))
     }
 
-    /// How many are inside if the server is full and nobody waits, by Little's law.
+    /// The number of requests inside if the server is full and no request waits, by Little's law.
     pub(crate) fn inside(&self) -> f64 {
         self.capacity * self.latency
     }
@@ -78,7 +77,7 @@ fn stage(simulation: &Simulation, stop: &Stop, now: u64) -> Stage {
     }
 }
 
-/// What the server can do at a moment.
+/// The fluid model of the server at a moment.
 pub(crate) fn at(simulation: &Simulation, now: u64) -> Fluid {
     let stages: Vec<Stage> = simulation
         .stations
@@ -103,7 +102,7 @@ pub(crate) fn at(simulation: &Simulation, now: u64) -> Fluid {
         if let Some(workers) = &model.workers {
             let workers = workers.at(now).floor();
             let running = model.pauses.map_or(1.0, Pauses::share_running);
-            // Where fewer at a time do more, fewer are best.
+            // With contention, fewer requests at a time may have more throughput.
             let busy = model
                 .contention
                 .above
@@ -125,7 +124,7 @@ pub(crate) fn at(simulation: &Simulation, now: u64) -> Fluid {
     fluid
 }
 
-/// Who fails and may try again comes again: each costs more, and more of them get their answer.
+/// Adds retries of failed requests: each request costs more, and more requests succeed.
 fn again(simulation: &Simulation, fluid: &mut Fluid) {
     let retries = simulation.traffic.retries.filter(|retries| retries.failed);
     let fails = 1.0 - fluid.success;

@@ -1,4 +1,4 @@
-//! What passes through the world.
+//! Requests, jobs and events of a run.
 
 use plimsoll::{Outcome, Permit};
 
@@ -6,15 +6,15 @@ use crate::closed_loop::Turn;
 use crate::room::Room;
 use crate::station::Station;
 use crate::subject::Subject;
-use crate::traffic::Kind;
+use crate::traffic::RequestKind;
 
-/// One request of a client, through all its tries.
+/// One request of a client, including its retries.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) arrived: u64,
     pub(crate) tries: u32,
-    pub(crate) kind: Kind,
-    /// Whose it is in the closed loop.
+    pub(crate) kind: RequestKind,
+    /// Its client in the closed loop.
     pub(crate) turn: Option<Turn>,
 }
 
@@ -44,25 +44,25 @@ impl<'s> Job<'s> {
     }
 }
 
-/// What happens to it.
+/// An event of a run.
 pub(crate) enum Event<'s> {
-    /// Somebody tries again.
+    /// A client retries.
     Retry(Request),
     /// A client of the closed loop has thought enough.
     Send(u32),
     /// A client of the closed loop has waited enough.
     GiveUp(Turn),
-    /// A worker is done, with what the limit hears if that failed.
+    /// A worker is done, with the outcome for the limit if the request failed.
     Done(Job<'s>, Option<Outcome>),
     /// There may be another number of workers at a station.
     Change(usize),
     /// A client has waited enough, and work that it left is dropped.
     Leave,
-    /// Somebody at a gate has waited enough. The clock must stop here; the gate does the rest.
+    /// The time-out of a waiter at a gate. The clock must stop here; the gate does the rest.
     Due,
 }
 
-/// A station, with the gate before it and who waits there.
+/// A station, with the gate before it and its waiters.
 pub(crate) struct Part<'s> {
     pub(crate) station: Station<'s, Job<'s>>,
     pub(crate) gate: Option<(&'s Subject, Room<'s, Job<'s>>)>,

@@ -43,7 +43,7 @@ mod work;
 mod world;
 
 pub use access_log::AccessLog;
-pub use compare::{Compared, Comparison, Fared};
+pub use compare::{Compared, Comparison, LimitResult};
 pub use contender::{Contender, UnknownLimit};
 #[cfg(feature = "fleet")]
 pub use described::Described;
@@ -58,6 +58,6 @@ pub use report::{JsonReport, json, text};
 pub use run::{run, run_watched};
 #[cfg(feature = "fleet")]
 pub use schema::schema;
-pub use second::{Counts, Second};
+pub use second::{RequestCounts, Second};
 pub use simulation::Simulation;
 pub use summary::Summary;

@@ -11,7 +11,7 @@ pub(crate) fn millis(nanos: f64) -> f64 {
     nanos / 1e6
 }
 
-/// Rounded down; what is below 0 or no number is 0, what is too large the most there is.
+/// Rounds down and saturates: negative numbers and NaN become 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -21,7 +21,7 @@ pub(crate) fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// As [`whole`].
+/// [`whole`] for 32 bits.
 pub(crate) fn whole32(number: f64) -> u32 {
     u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }

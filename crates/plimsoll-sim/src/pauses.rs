@@ -10,14 +10,14 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// When work of so many nanoseconds that begins `now` is done: it gets on only between pauses.
+    /// The end of `work` nanoseconds of work that begin `now` and progress only between pauses.
     pub(crate) fn end(self, now: u64, work: u64) -> u64 {
         let running = self.every - self.length;
         let done = self.ran(now).saturating_add(work);
         let Some(after_first) = done.checked_sub(self.every).filter(|after| *after > 0) else {
             return done.max(now);
         };
-        // What ends with a period ends before the pause that follows.
+        // Work that ends with a period ends before the next pause.
         let periods = (after_first - 1) / running;
         let rest = after_first - periods * running;
         (periods + 1)
@@ -25,7 +25,7 @@ impl Pauses {
             .saturating_add(self.length + rest)
     }
 
-    /// How long it has run until `now`, pauses left out.
+    /// The running time until `now`, without pauses.
     fn ran(self, now: u64) -> u64 {
         let (periods, rest) = (now / self.every, now % self.every);
         match periods {
@@ -38,7 +38,7 @@ impl Pauses {
         }
     }
 
-    /// Which part of the time it runs.
+    /// The fraction of time without pauses.
     pub(crate) fn share_running(self) -> f64 {
         1.0 - seconds(self.length) / seconds(self.every)
     }

@@ -1,6 +1,6 @@
 use crate::num::{NANOS, index, seconds};
 
-/// A stretch of time that is summed up on its own.
+/// A part of a simulation with a [`Summary`](crate::Summary) of its own, in whole seconds. Phases may overlap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Phase {
     pub(crate) name: String,
@@ -11,19 +11,19 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Its name.
+    /// The name of the phase.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// When it begins and ends, in seconds from the start.
+    /// The start and the end of the phase, in seconds from the start of the simulation.
     #[must_use]
     pub fn span(&self) -> (f64, f64) {
         (seconds(self.from * NANOS), seconds(self.to * NANOS))
     }
 
-    /// The seconds of it, as indices.
+    /// The seconds of the phase, as indices.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         index(self.from)..index(self.to)
     }

@@ -1,12 +1,12 @@
 use crate::num::{NANOS, seconds};
 
-/// How finely a ramp is followed where something must follow every change.
+/// The step in which a ramp is followed where every change matters.
 const RAMP_STEP: u64 = NANOS / 10;
 
 /// A number that changes with time: a constant, steps, straight lines between points, or both.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Profile {
-    /// Their moments grow; the first holds before it too, the last for ever.
+    /// In order of time. The first value also holds before its point, the last for ever.
     points: Vec<Point>,
 }
 
@@ -39,7 +39,7 @@ impl Profile {
         }
     }
 
-    /// Goes to each value at its moment. There must be at least one, and none begins before the one before is over.
+    /// A profile that moves to each value at its moment. There must be at least one step, and steps must not overlap.
     pub(crate) fn steps(steps: impl IntoIterator<Item = Step>) -> Self {
         let mut points: Vec<Point> = Vec::new();
         for Step { at, value, over } in steps {
@@ -52,7 +52,7 @@ impl Profile {
         Self { points }
     }
 
-    /// Goes from point to point in straight lines. There must be at least one.
+    /// A profile of straight lines from point to point. There must be at least one point.
     pub(crate) fn ramp(points: impl IntoIterator<Item = (u64, f64)>) -> Self {
         let point = |(at, value)| Point {
             at,
@@ -89,7 +89,7 @@ impl Profile {
         self.points.iter().map(|point| point.at)
     }
 
-    /// When the value changes before `end`. A ramp changes all the time; it is followed in small steps.
+    /// The times before `end` at which the value changes. A ramp changes all the time; it is followed in small steps.
     pub(crate) fn changes(&self, end: u64) -> Vec<u64> {
         let step = usize::try_from(RAMP_STEP).unwrap_or(usize::MAX);
         let mut all = Vec::new();

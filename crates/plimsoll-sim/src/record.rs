@@ -5,39 +5,41 @@ use hdrhistogram::Histogram;
 use crate::class::Class;
 use crate::fluid;
 use crate::num::{NANOS, index, millis, seconds, whole};
-use crate::second::{Counts, Second};
+use crate::second::{RequestCounts, Second};
 use crate::simulation::Simulation;
 use crate::summary::{self, Summary};
-use crate::traffic::Kind;
+use crate::traffic::RequestKind;
 
-/// What a limit made of a simulation.
+/// The results of one run: one limit, one seed.
+///
+/// Of all requests, [`counts`](Self::counts) has those that ended, and [`inside`](Self::inside) the others.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Run {
     /// The name of the limit.
     pub limit: String,
-    /// What chance was drawn from.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// Second by second.
+    /// The counts and the state of each second.
     pub seconds: Vec<Second>,
-    /// Phase by phase.
+    /// The summary of each phase.
     pub phases: Vec<Summary>,
-    /// How many requests were still on their way at the end: in the server, at the gate, or about to try again.
+    /// The number of unfinished requests at the end: in the server, at the gate, or before a retry.
     pub inside: u64,
 }
 
 impl Run {
-    /// Of the whole run.
+    /// The counts of the whole run.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         self.seconds
             .iter()
             .map(Second::counts)
-            .fold(Counts::default(), Counts::add)
+            .fold(RequestCounts::default(), RequestCounts::add)
     }
 }
 
-/// The state of things between two events.
+/// The limit, the requests in flight and the waiters between two events.
 #[derive(Clone, Copy)]
 pub(crate) struct Gauges {
     pub(crate) limit: u64,
@@ -45,26 +47,26 @@ pub(crate) struct Gauges {
     pub(crate) waiting: u32,
 }
 
-/// Writes down what happens. Time only moves on.
+/// Records a run, in order of time.
 pub(crate) struct Recorder<'s> {
     simulation: &'s Simulation,
     seconds: Vec<Second>,
     open: Second,
-    /// What clients of the closed loop asked for in the open second.
+    /// The requests of the clients of the closed loop in the open second.
     from_clients: u64,
-    /// What a perfect limiter would answer later, in time.
+    /// The requests that a perfect limiter would answer in a later second, before their deadline.
     carried: f64,
-    /// What its idle workers could begin at once, beyond what they do in a second.
+    /// The requests that its idle workers could begin at once, beyond their capacity per second.
     idle: f64,
     /// Latencies of the open second.
     latencies: Vec<u64>,
     phases: Vec<Seen>,
 }
 
-/// What is seen of a phase beside its seconds.
+/// The records of a phase beside its seconds.
 struct Seen {
     latencies: Histogram<u64>,
-    /// What was answered in time, by process.
+    /// The requests answered before the deadline, by process.
     good: Vec<u64>,
 }
 
@@ -86,7 +88,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Closes the seconds before `now`, in which nothing has changed since the last event. Says how many are closed.
+    /// Closes the seconds before `now`, in which nothing has changed since the last event. Returns the number of closed seconds.
     pub(crate) fn pass(&mut self, now: u64, gauges: Gauges) -> usize {
         let current = index(now / NANOS);
         while self.seconds.len() < current {
@@ -108,12 +110,11 @@ impl<'s> Recorder<'s> {
         self.seconds.push(second);
     }
 
-    /// What a perfect limiter would have answered in the second around `middle`, in which so many came.
+    /// The requests that a perfect limiter would have answered in the second around `middle`, in which `offered` arrived.
     ///
-    /// It can do no more than the server, and has no more to answer than what came in this second and what was
-    /// left of the seconds before. As much is left as can be answered before the deadline: with a deadline of
-    /// a second or less nothing is, and work that takes longer than a second is not cut off at its end. Workers that take
-    /// longer than a second for a request can each begin one, if they are idle.
+    /// It is bounded by the capacity of the server, and by the arrivals of this second and those left from earlier seconds. As many
+    /// are left as can be answered before the deadline: with a deadline of a second or less none are, and work that takes longer
+    /// than a second is not cut off at its end. Idle workers that take longer than a second for a request can each begin one.
     fn ideal(&mut self, offered: u64, middle: u64) -> f64 {
         let fluid = fluid::at(self.simulation, middle);
         let stated = self.simulation.ideal.as_ref().map(|ideal| ideal.at(middle));
@@ -133,7 +134,7 @@ impl<'s> Recorder<'s> {
         let answered = wanted.min(possible);
         self.idle = possible - answered;
         let later = (seconds(self.simulation.deadline) - 1.0).max(0.0);
-        // Of what has no end none is left.
+        // None are left of infinite demand.
         self.carried = (wanted - answered).min(capacity * later).max(0.0);
         if stated.is_some() {
             answered
@@ -142,7 +143,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    pub(crate) fn offered(&mut self, kind: Kind, by_client: bool) {
+    pub(crate) fn offered(&mut self, kind: RequestKind, by_client: bool) {
         self.open.classes[kind.class].offered += 1;
         self.from_clients += u64::from(by_client);
     }
@@ -155,7 +156,7 @@ impl<'s> Recorder<'s> {
         self.open.classes[class].rejected += 1;
     }
 
-    pub(crate) fn answered(&mut self, kind: Kind, latency: u64) {
+    pub(crate) fn answered(&mut self, kind: RequestKind, latency: u64) {
         let counts = &mut self.open.classes[kind.class];
         let good = latency <= self.simulation.deadline;
         if good {
@@ -168,13 +169,13 @@ impl<'s> Recorder<'s> {
         for (phase, seen) in self.simulation.phases.iter().zip(&mut self.phases) {
             if phase.range().contains(&second) {
                 seen.good[kind.process] += u64::from(good);
-                // It grows with what it records; only memory could end.
+                // The histogram grows as needed.
                 let _ = seen.latencies.record(latency);
             }
         }
     }
 
-    /// Sums up. Every second must have passed.
+    /// Makes the run. Every second must have passed.
     pub(crate) fn finish(self, limit: &str, seed: u64, inside: u64) -> Run {
         let phases = self.simulation.phases.iter().zip(&self.phases);
         let shares = &self.simulation.processes;
@@ -192,7 +193,7 @@ impl<'s> Recorder<'s> {
     }
 }
 
-/// An empty histogram of nanoseconds whose percentiles are off by 0.1 % at most.
+/// An empty histogram of nanoseconds with percentiles exact to 0.1 %.
 fn latencies() -> Histogram<u64> {
     match Histogram::new(3) {
         Ok(histogram) => histogram,
@@ -200,7 +201,7 @@ fn latencies() -> Histogram<u64> {
     }
 }
 
-/// The value below which the part `p` of all lies; `None` of nothing. Puts them into another order.
+/// The `p`-quantile of the values. `None` if there are none. Reorders them.
 fn percentile_of(values: &mut [u64], p: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     let at = index(whole(p * values.len() as f64)).min(last);

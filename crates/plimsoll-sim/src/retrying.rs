@@ -1,4 +1,4 @@
-//! Who is refused, and comes again.
+//! Retries of clients.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -7,17 +7,17 @@ use crate::chance::{Chance, generator};
 use crate::num::whole;
 use crate::simulation::Retries;
 
-/// How much of a budget can be saved: a short trouble is over with so many retries.
+/// The largest number of retries that a budget can save up, enough for a short disturbance.
 const SAVED: f64 = 10.0;
 
-/// When clients try again.
+/// The retry policy of clients, and its budget.
 pub(crate) struct Retrying {
     model: Option<Retries>,
     rng: Pcg64Mcg,
     saved: f64,
 }
 
-/// Why somebody might try again.
+/// The cause of a retry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     Refused,
@@ -40,7 +40,7 @@ impl Retrying {
         }
     }
 
-    /// After which time somebody tries again who has done so `tries` times.
+    /// The delay before the next retry of a client that has retried `tries` times. `None` if it gives up.
     pub(crate) fn again(&mut self, why: Why, tries: u32) -> Option<u64> {
         let model = self.model?;
         let wants = match why {

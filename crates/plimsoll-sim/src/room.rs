@@ -1,4 +1,4 @@
-//! Who waits at the gate.
+//! The waiters at a gate.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -45,12 +45,12 @@ impl<'s, T> Room<'s, T> {
         }
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(crate) fn waiting(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Asks the gate. Who has to wait gets a place; who has not is handed back with the answer.
+    /// Asks the gate. A request that has to wait is stored here; any other is returned with the answer.
     pub(crate) fn ask(
         &mut self,
         subject: &'s Subject,
@@ -71,7 +71,7 @@ impl<'s, T> Room<'s, T> {
         }
     }
 
-    /// The next who no longer waits, in the order in which the gate decided.
+    /// The next request that no longer waits, in the order in which the gate decided.
     pub(crate) fn next_settled(&mut self, subject: &'s Subject) -> Option<(Answer<'s>, T)> {
         loop {
             let place = self.next_rung()?;

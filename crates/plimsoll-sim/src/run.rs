@@ -1,4 +1,4 @@
-//! Running a limit.
+//! Runs a simulation with one limit.
 
 use plimsoll::adaptive::Limit;
 
@@ -7,14 +7,31 @@ use crate::{Contender, Run, Simulation, oracle};
 
 /// Runs a simulation with a limit. The same seed gives the same run, on any machine.
 ///
-/// The traffic depends on the seed alone, so that limits can be compared: arrivals, their classes and the times of
-/// service are drawn from generators of their own.
+/// The traffic depends on the seed alone, so that limits can be compared: arrivals, their classes and their service times are drawn
+/// from generators of their own.
+///
+/// ```
+/// use plimsoll_sim::{Contender, Simulation, run};
+///
+/// let simulation = Simulation::from_text("overload.yaml", "
+///     name: overload
+///     duration: 10s
+///     rate: 300
+///     workers: 10
+///     service: 50ms
+/// ")?;
+/// let (limited, free) = (Contender::fixed(14), Contender::none());
+/// let (limited, free) = (run(&simulation, &limited, 1), run(&simulation, &free, 1));
+/// assert_eq!(limited.counts().offered, free.counts().offered);
+/// assert!(limited.counts().good > free.counts().good);
+/// # Ok::<(), plimsoll_spec::FileError>(())
+/// ```
 #[must_use]
 pub fn run(simulation: &Simulation, contender: &Contender, seed: u64) -> Run {
     run_watched(simulation, contender, seed, &mut |_| {})
 }
 
-/// As [`run`], and says after every virtual second how many have passed.
+/// [`run`] with progress: calls `watch` with the number of virtual seconds that have passed, after each of them.
 #[must_use]
 pub fn run_watched(
     simulation: &Simulation,

@@ -4,23 +4,25 @@ use serde::Serialize;
 
 use crate::class::CLASSES;
 
-/// What became of requests.
+/// Counts of requests by result. The sum of two counts is the sum of each field.
+///
+/// `offered` may exceed the sum of the others by the requests that have not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Counts {
-    /// Came, retries not counted.
+pub struct RequestCounts {
+    /// Requests that arrived. Retries are not counted.
     pub offered: u64,
-    /// Were answered in time.
+    /// Requests that were answered before the deadline.
     pub good: u64,
-    /// Were answered too late.
+    /// Requests that were answered after the deadline.
     pub late: u64,
-    /// Were refused for good.
+    /// Requests that were refused, and not retried any more.
     pub rejected: u64,
-    /// Were answered with an error.
+    /// Requests that were answered with an error, and not retried any more.
     pub failed: u64,
 }
 
-impl AddAssign for Counts {
+impl AddAssign for RequestCounts {
     fn add_assign(&mut self, other: Self) {
         self.offered += other.offered;
         self.good += other.good;
@@ -30,7 +32,7 @@ impl AddAssign for Counts {
     }
 }
 
-impl Add for Counts {
+impl Add for RequestCounts {
     type Output = Self;
 
     fn add(mut self, other: Self) -> Self {
@@ -39,33 +41,33 @@ impl Add for Counts {
     }
 }
 
-/// One second of a run.
+/// One second of a run: the counts of the second, and the state at its end.
 #[derive(Clone, PartialEq, Default, Debug)]
 #[non_exhaustive]
 pub struct Second {
-    /// What came, was answered and was refused in it, by class: critical, normal, non-critical.
-    pub classes: [Counts; CLASSES.len()],
-    /// The median latency of what was answered in it, from arrival to answer, in milliseconds.
+    /// The requests that arrived, were answered or were refused in this second, by class: critical, normal, non-critical.
+    pub classes: [RequestCounts; CLASSES.len()],
+    /// The median latency of the requests answered in this second, from arrival to answer, in milliseconds. `None` if none were.
     pub p50_ms: Option<f64>,
-    /// Its 99th percentile.
+    /// The 99th percentile of their latency, in milliseconds.
     pub p99_ms: Option<f64>,
-    /// The limit at its end; `None` without a limit.
+    /// The limit at the end of the second. `None` without a limit. With several processes it is the sum of their limits.
     pub limit: Option<u64>,
-    /// How much was in the server at its end.
+    /// The number of requests in the server at the end of the second.
     pub in_flight: u32,
-    /// How many waited at the gate at its end.
+    /// The number of requests that wait at the gate at the end of the second.
     pub waiting: u32,
-    /// What a perfect limiter would have had answered in time, of what came.
+    /// The number of requests that a perfect limiter would have answered before the deadline.
     pub ideal: f64,
 }
 
 impl Second {
-    /// Of all classes.
+    /// The counts of all classes together.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         self.classes
             .iter()
             .copied()
-            .fold(Counts::default(), Counts::add)
+            .fold(RequestCounts::default(), RequestCounts::add)
     }
 }

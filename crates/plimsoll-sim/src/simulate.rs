@@ -19,7 +19,7 @@ pub(crate) fn simulate(
     simulate_heard(simulation, name, limit, seed, watch, None)
 }
 
-/// As [`simulate`]; `listener` hears of the limits whenever they may have changed.
+/// [`simulate`] with a `listener` that is called whenever a limit may have changed.
 pub(crate) fn simulate_heard(
     simulation: &Simulation,
     name: &str,

@@ -13,9 +13,27 @@ use crate::profile::Profile;
 use crate::station::StationModel;
 use crate::work::Work;
 
-/// A description of traffic, of a server, and of what a limit between them should achieve.
+/// A description of traffic, of a server, and of the results that a limit between them should achieve.
 ///
-/// It is read from a file in YAML or JSON; the README of this crate explains the format.
+/// It is read from a file in YAML or JSON; the README of this crate explains the format. [`run`](crate::run) runs it with one limit and
+/// one seed, a [`Comparison`](crate::Comparison) with several of both.
+///
+/// ```
+/// use plimsoll_sim::{Contender, Simulation, run};
+///
+/// let simulation = Simulation::from_text("steady.yaml", "
+///     name: steady
+///     duration: 10s
+///     rate: 100
+///     workers: 10
+///     service: 50ms
+/// ")?;
+/// // 100 requests per second of 50 ms keep half of ten workers busy.
+/// let run = run(&simulation, &Contender::none(), 1);
+/// assert_eq!(run.counts().rejected, 0);
+/// assert!(run.phases[0].goodput > Some(0.99));
+/// # Ok::<(), plimsoll_spec::FileError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Simulation {
     pub(crate) name: String,
@@ -29,22 +47,22 @@ pub struct Simulation {
     /// The parts of the server, in the order in which a request passes them.
     pub(crate) stations: Vec<Stop>,
     pub(crate) queue: Option<WaitingRoom>,
-    /// What a limit hears of an answer after the deadline.
+    /// The outcome that a limit sees for an answer after the deadline.
     pub(crate) late_outcome: Outcome,
     /// Whether work is dropped when its client has left, at the deadline.
     pub(crate) drops_late: bool,
     pub(crate) phases: Vec<Phase>,
-    /// What a perfect limiter would get answered in time, a second; `None`: what the server can do.
+    /// The goodput per second of a perfect limiter. `None`: the capacity of the server.
     pub(crate) ideal: Option<Profile>,
     pub(crate) limit: Contender,
     /// Requests as they came once, in place of the rate and the bursts.
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) expectations: Vec<Expectation>,
-    /// What the oracle has found to be best for each phase, once it was asked.
+    /// The best limit of each phase, once the oracle has searched for it.
     pub(crate) best: Arc<OnceLock<Vec<f64>>>,
 }
 
-/// Who asks.
+/// The traffic model.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     /// Requests a second of the open loop.
@@ -56,7 +74,7 @@ pub(crate) struct Traffic {
     pub(crate) shares: [Profile; CLASSES.len()],
 }
 
-/// Another rate for a while, again and again, from the beginning.
+/// Bursts: another rate for `length` of every `every`, from the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bursts {
     pub(crate) every: u64,
@@ -64,34 +82,34 @@ pub(crate) struct Bursts {
     pub(crate) rate: f64,
 }
 
-/// A closed loop: each of them asks, waits for its answer, thinks, and asks again.
+/// A closed loop: each client sends a request, waits for its answer, thinks, and sends the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clients {
     pub(crate) count: u32,
     pub(crate) think: Work,
 }
 
-/// What clients do when they are refused.
+/// The retries of clients after a refusal or an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retries {
     pub(crate) times: u32,
-    /// Before the first, in nanoseconds.
+    /// The delay before the first retry, in nanoseconds.
     pub(crate) delay: u64,
-    /// What each delay is longer by than the one before.
+    /// The factor from one delay to the next.
     pub(crate) factor: f64,
     /// The longest delay.
     pub(crate) most: u64,
-    /// The part of the delay by which it is longer or shorter by chance, from 0 to 1.
+    /// The fraction of a delay by which it is randomly longer or shorter, from 0 to 1.
     pub(crate) jitter: f64,
-    /// How many retries there may be for each request, on the whole.
+    /// The largest ratio of retries to requests, overall.
     pub(crate) budget: Option<f64>,
-    /// Whether who is refused tries again.
+    /// Whether clients retry after a refusal.
     pub(crate) refused: bool,
-    /// Whether who gets an error tries again.
+    /// Whether clients retry after an error.
     pub(crate) failed: bool,
 }
 
-/// Where requests wait at the gate.
+/// The queue at the gate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitingRoom {
     pub(crate) queue: Queue,
@@ -100,7 +118,7 @@ pub(crate) struct WaitingRoom {
     pub(crate) timeout: Option<u64>,
 }
 
-/// A part of the server, and who passes it.
+/// A part of the server, and the requests that pass it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) name: String,
@@ -121,7 +139,8 @@ pub(crate) struct InnerGate {
 }
 
 impl Simulation {
-    /// Sets the requests of an access log, in place of the rate and the bursts.
+    /// Replaces the rate and the bursts by the arrivals of an access log. The duration stays: later requests of the log are
+    /// left out.
     #[must_use]
     pub fn access_log(mut self, log: AccessLog) -> Self {
         self.log = Some(Arc::new(log));
@@ -129,37 +148,37 @@ impl Simulation {
         self
     }
 
-    /// Its name.
+    /// The name of the simulation: `name` of the file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is about, in a sentence.
+    /// The description of the simulation: `about` of the file. Empty if it has none.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// How long it lasts, in virtual time.
+    /// The duration of a run, in virtual time. Whole seconds.
     #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.duration)
     }
 
-    /// What is summed up on its own.
+    /// The phases, each with a [`Summary`](crate::Summary) of its own. A file without `phases` has one, named `all`.
     #[must_use]
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    /// The limit that the file is about, to which its expectations apply.
+    /// The limit of the file, to which its expectations apply. Default: the algorithm `verdict`.
     #[must_use]
     pub fn limit(&self) -> &Contender {
         &self.limit
     }
 
-    /// How many whole seconds it lasts.
+    /// The duration in whole seconds.
     pub(crate) fn seconds(&self) -> usize {
         index(self.duration / NANOS)
     }

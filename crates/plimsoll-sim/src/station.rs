@@ -1,4 +1,4 @@
-//! A part of the server: what it is, and what goes on in it.
+//! A station, which is a part of the server: its model and its state.
 
 use std::collections::VecDeque;
 
@@ -14,20 +14,20 @@ use crate::pauses::Pauses;
 use crate::profile::Profile;
 use crate::work::Work;
 
-/// Who answers, or a part of it.
+/// The model of the server, or of a station of it.
 #[derive(Clone, Debug)]
 pub(crate) struct StationModel {
     /// `None`: as many as come, a pure delay.
     pub(crate) workers: Option<Profile>,
     pub(crate) service: Mix,
-    /// What the time of service is multiplied by.
+    /// The factor on the service time.
     pub(crate) slow_down: Profile,
     pub(crate) contention: Contention,
     pub(crate) pauses: Option<Pauses>,
     pub(crate) failures: Vec<Failures>,
 }
 
-/// By how much service slows down for each multiple of the workers that is inside above `above`.
+/// The slowdown for each multiple of the workers that is inside above `above`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Contention {
     pub(crate) factor: f64,
@@ -39,16 +39,16 @@ pub(crate) struct Contention {
 #[derive(Clone, Debug)]
 pub(crate) struct Failures {
     pub(crate) share: Profile,
-    /// Of this class alone.
+    /// The only class that fails. `None`: all.
     pub(crate) class: Option<Class>,
-    /// What the limit hears of it.
+    /// The outcome that the limit sees.
     pub(crate) outcome: Outcome,
-    /// How long it takes; `None`: as long as the work.
+    /// The time until the failure. `None`: the service time.
     pub(crate) after: Option<Work>,
 }
 
 impl Contention {
-    /// What the time of service is multiplied by with so many inside.
+    /// The factor on the service time with `inside` requests in the station.
     pub(crate) fn factor(self, inside: f64, workers: f64) -> f64 {
         let above = self.above.unwrap_or(workers);
         if inside > above && workers > 0.0 {
@@ -59,8 +59,8 @@ impl Contention {
     }
 }
 
-/// Workers, and an unlimited queue before them, first come, first served. Unless it is told that clients have left,
-/// it does work that nobody waits for any more: that is what makes overload collapse.
+/// Workers, and an unlimited FIFO queue before them. Unless jobs are removed when their clients leave, the station works on
+/// jobs without clients: the cause of congestion collapse.
 pub(crate) struct Station<'s, J> {
     model: &'s StationModel,
     rng: Pcg64Mcg,
@@ -71,7 +71,7 @@ pub(crate) struct Station<'s, J> {
     queue: VecDeque<(Class, J)>,
 }
 
-/// A job that a worker has begun, when it will be done, and what the limit hears of it if it fails.
+/// A job that a worker has begun, its end, and its outcome for the limit if it fails.
 pub(crate) struct Begun<J> {
     pub(crate) end: u64,
     pub(crate) job: J,
@@ -100,7 +100,7 @@ impl<'s, J> Station<'s, J> {
         self.begin(now)
     }
 
-    /// A worker is done, and may take the next job. What is done still counts as inside when that begins.
+    /// A worker is done, and may take the next job. The finished job still counts as inside when the next begins.
     pub(crate) fn done(&mut self, now: u64) -> Option<Begun<J>> {
         self.busy -= 1;
         let begun = self.begin(now);

@@ -13,7 +13,7 @@ pub(crate) struct Subject {
     waits: bool,
 }
 
-/// What becomes of a request at the gate.
+/// The answer of the gate to a request.
 pub(crate) enum Answer<'s> {
     Granted(Permit<'s>),
     Waiting(Acquire<'s>),
@@ -44,7 +44,7 @@ impl Subject {
         self.gate.snapshot().limit()
     }
 
-    /// What the algorithm makes of what it saw.
+    /// The state of the algorithm.
     pub(crate) fn insight(&self) -> Insight {
         self.gate.insight()
     }
@@ -63,7 +63,7 @@ impl Subject {
         }
     }
 
-    /// Asks again for somebody who waits.
+    /// Polls a waiter.
     pub(crate) fn poll<'s>(
         &self,
         acquire: &mut Acquire<'s>,

@@ -7,56 +7,74 @@ use serde::Serialize;
 use crate::class::CLASSES;
 use crate::num::millis;
 use crate::phase::Phase;
-use crate::second::{Counts, Second};
+use crate::second::{RequestCounts, Second};
 
-/// What a phase came to, for one run or as the mean of several.
+/// Results of a phase, of one run or as the mean of several.
 ///
-/// Shares are parts of 1: of the ideal for the goodput, of what was offered for the rest.
+/// Goodput is a fraction of the ideal goodput; the other fractions are of the offered requests.
+///
+/// ```
+/// use plimsoll_sim::{Contender, Simulation, run};
+///
+/// let simulation = Simulation::from_text("overload.yaml", "
+///     name: overload
+///     duration: 20s
+///     rate: 400
+///     workers: 10
+///     service: 50ms
+/// ")?;
+/// // Ten workers can answer 200 of 400 requests per second.
+/// let summary = &run(&simulation, &Contender::fixed(12), 1).phases[0];
+/// assert!(summary.goodput > Some(0.95) && summary.rejected > 0.45);
+/// assert_eq!(summary.limit, Some(12.0));
+/// # Ok::<(), plimsoll_spec::FileError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
     /// The name of the phase.
     pub phase: String,
-    /// What was answered in time, as a part of what a perfect limiter would have had answered in time; `None` if
-    /// that is nothing.
+    /// The requests answered before the deadline, as a fraction of those that a perfect limiter would have answered. `None` if a
+    /// perfect limiter would have answered none.
     pub goodput: Option<f64>,
-    /// The same of the run in which it was least.
+    /// The goodput of the run with the least goodput. Of one run: its goodput.
     pub worst_goodput: Option<f64>,
-    /// The mean latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
+    /// The mean latency, from arrival to answer, in milliseconds. `None` if no request was answered.
     pub mean_ms: Option<f64>,
-    /// The median latency, from arrival to answer, in milliseconds; `None` if nothing was answered.
+    /// The median latency, from arrival to answer, in milliseconds. `None` if no request was answered.
     pub p50_ms: Option<f64>,
-    /// The 90th percentile.
+    /// The 90th percentile of the latency, in milliseconds.
     pub p90_ms: Option<f64>,
-    /// The 99th percentile.
+    /// The 99th percentile of the latency, in milliseconds.
     pub p99_ms: Option<f64>,
-    /// The share that was refused.
+    /// The fraction of requests that were refused, after all retries.
     pub rejected: f64,
-    /// The share that was answered too late.
+    /// The fraction of requests that were answered after the deadline.
     pub late: f64,
-    /// The share that was answered with an error.
+    /// The fraction of requests that were answered with an error.
     pub failed: f64,
-    /// How many seconds it took until, for 5 seconds, every 3 had at least 90 % of the ideal goodput.
+    /// The time to settle, in seconds: until 5 spans of 3 seconds in a row have at least 90 % of the ideal goodput. `None` if
+    /// they never do.
     pub settle_s: Option<f64>,
-    /// How many seconds it took until, for as long, the median latency was down as well, to at most 1.25 of that of
-    /// the last third of the phase.
+    /// The time to recover, in seconds: until, for as long, the median latency is also at most 1.25 times that of the last third
+    /// of the phase. `None` if it never is.
     pub recovery_s: Option<f64>,
-    /// The mean limit; `None` without a limit.
+    /// The mean limit, over the seconds of the phase. `None` without a limit.
     pub limit: Option<f64>,
-    /// Its standard deviation.
+    /// The standard deviation of the limit.
     pub limit_sd: Option<f64>,
-    /// The share of each class that was refused: critical, normal, non-critical; `None` of a class without traffic.
+    /// The fraction of each class that was refused: critical, normal, non-critical. `None` for a class without traffic.
     pub rejected_by_class: [Option<f64>; CLASSES.len()],
-    /// The share of each class that was answered in time.
+    /// The fraction of each class that was answered before the deadline. `None` for a class without traffic.
     pub good_by_class: [Option<f64>; CLASSES.len()],
-    /// How evenly several processes had their requests answered in time, by the index of Jain: 1 if all had the same for
-    /// their share of the traffic, 1/n if one of n had all. `None` of one process.
+    /// Jain's fairness index of the goodput of several processes, relative to their share of the traffic: 1 if all have the same,
+    /// 1/n if one of n has all. `None` for one process.
     pub fairness: Option<f64>,
 }
 
-/// How many seconds goodput is averaged over.
+/// The seconds over which goodput is averaged.
 const SMOOTH: usize = 3;
-/// How many in a row must be good.
+/// The number of good spans in a row.
 const IN_A_ROW: usize = 5;
 
 pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u64>) -> Summary {
@@ -65,13 +83,13 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u6
     let counts = part
         .iter()
         .map(Second::counts)
-        .fold(Counts::default(), Counts::add);
+        .fold(RequestCounts::default(), RequestCounts::add);
     let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-    let by_class = |what: fn(&Counts) -> u64| {
+    let by_class = |what: fn(&RequestCounts) -> u64| {
         let mut shares = [None; CLASSES.len()];
         for (class, slot) in shares.iter_mut().enumerate() {
             let counts = part.iter().map(|second| second.classes[class]);
-            let counts = counts.fold(Counts::default(), Counts::add);
+            let counts = counts.fold(RequestCounts::default(), RequestCounts::add);
             *slot = (counts.offered > 0).then(|| share(what(&counts), counts.offered));
         }
         shares
@@ -109,7 +127,7 @@ pub(crate) fn sum_up(phase: &Phase, seconds: &[Second], latencies: &Histogram<u6
     }
 }
 
-/// Jain's index of what each had for its share.
+/// Jain's fairness index of `had`, relative to `shares`.
 pub(crate) fn fairness(had: &[u64], shares: &[f64]) -> Option<f64> {
     let parts = had.iter().zip(shares).filter(|(_, share)| **share > 0.0);
     let parts: Vec<f64> = parts.map(|(had, share)| *had as f64 / share).collect();
@@ -125,8 +143,7 @@ fn first(range: &Range<usize>, good: impl Fn(usize) -> bool) -> Option<f64> {
     found.map(|at| (at - range.start) as f64)
 }
 
-/// Whether the three seconds from `at` on have nine tenths of what is attainable. At the end of the phase the question
-/// does not arise.
+/// Whether the three seconds from `at` on have nine tenths of the ideal goodput. True at the end of the phase.
 fn is_good(seconds: &[Second], at: usize, end: usize) -> bool {
     if at + SMOOTH >= end {
         return true;
@@ -165,8 +182,7 @@ fn spread(values: &[f64]) -> Option<f64> {
     mean(&squares).map(f64::sqrt)
 }
 
-/// The mean of the same phase in several runs. What one of them does not have, as a time to settle, the mean does
-/// not have either.
+/// The mean of the same phase in several runs. A value that one run lacks, such as a time to settle, is `None`.
 pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
     let first = runs.first()?;
     let number = |what: fn(&Summary) -> f64| {
@@ -204,7 +220,7 @@ pub(crate) fn average(runs: &[&Summary]) -> Option<Summary> {
 mod tests {
     use super::*;
 
-    /// Seconds of 100 requests that a perfect limiter would all answer: so many good, in so many milliseconds.
+    /// Seconds of 100 requests that a perfect limiter would all answer, with the good ones and their milliseconds.
     fn seconds(each: impl IntoIterator<Item = (u64, f64)>) -> Vec<Second> {
         let second = |(good, p50)| {
             let mut second = Second {
@@ -212,11 +228,11 @@ mod tests {
                 ideal: 100.0,
                 ..Second::default()
             };
-            second.classes[1] = Counts {
+            second.classes[1] = RequestCounts {
                 offered: 100,
                 good,
                 rejected: 100 - good,
-                ..Counts::default()
+                ..RequestCounts::default()
             };
             second
         };

@@ -15,7 +15,7 @@ pub(crate) struct Arrivals<'s> {
     peak: f64,
     /// Seconds.
     now: f64,
-    /// What is left of a log, which takes the place of chance.
+    /// The remaining arrivals of a log, which replaces the random arrivals.
     log: Option<std::vec::IntoIter<u64>>,
 }
 
@@ -36,9 +36,9 @@ impl<'s> Arrivals<'s> {
 }
 
 impl Iterator for Arrivals<'_> {
-    type Item = (u64, Kind);
+    type Item = (u64, RequestKind);
 
-    fn next(&mut self) -> Option<(u64, Kind)> {
+    fn next(&mut self) -> Option<(u64, RequestKind)> {
         if let Some(log) = &mut self.log {
             let at = log.next().filter(|at| *at < self.simulation.duration)?;
             return Some((at, self.kinds.draw(at)));
@@ -60,9 +60,9 @@ impl Iterator for Arrivals<'_> {
     }
 }
 
-/// What a request is, whatever becomes of it.
+/// The properties of a request, independent of its outcome.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct RequestKind {
     pub(crate) class: Class,
     /// The process that it comes to.
     pub(crate) process: usize,
@@ -70,13 +70,13 @@ pub(crate) struct Kind {
     needs: u32,
 }
 
-impl Kind {
+impl RequestKind {
     pub(crate) fn needs(self, station: usize) -> bool {
         self.needs >> station & 1 == 1
     }
 }
 
-/// Who is how important, comes to which process, and needs which stations.
+/// Draws the class, the process and the stations of requests.
 pub(crate) struct Kinds<'s> {
     simulation: &'s Simulation,
     classes: Pcg64Mcg,
@@ -94,7 +94,7 @@ impl<'s> Kinds<'s> {
         }
     }
 
-    pub(crate) fn draw(&mut self, now: u64) -> Kind {
+    pub(crate) fn draw(&mut self, now: u64) -> RequestKind {
         let shares = &self.simulation.traffic.shares;
         let class = pick(shares.iter().map(|share| share.at(now)), &mut self.classes);
         let process = match &self.simulation.processes[..] {
@@ -107,7 +107,7 @@ impl<'s> Kinds<'s> {
             let needed = share >= 1.0 || self.routes.random::<f64>() < share;
             needs |= u32::from(needed) << station;
         }
-        Kind {
+        RequestKind {
             class: class.unwrap_or(NORMAL),
             process: process.unwrap_or(0),
             needs,
@@ -115,7 +115,7 @@ impl<'s> Kinds<'s> {
     }
 }
 
-/// One of several by their shares.
+/// Draws an index by the shares.
 fn pick(shares: impl Iterator<Item = f64>, rng: &mut Pcg64Mcg) -> Option<usize> {
     let mut at = rng.random::<f64>();
     // Shares may sum up to a hair less than 1.

@@ -4,7 +4,7 @@ use rand::RngExt;
 use rand_distr::{Distribution, Exp1, LogNormal, Pareto};
 use rand_pcg::Pcg64Mcg;
 
-/// How long something takes: a distribution to draw from.
+/// A distribution of durations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Work {
     Constant(f64),

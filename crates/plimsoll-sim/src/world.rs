@@ -1,4 +1,4 @@
-//! The loop itself: requests come, are let in or not, are worked on, and what becomes of them changes the limit.
+//! The event loop: requests arrive, are admitted or refused, are served, and their outcomes change the limit.
 
 mod leaving;
 mod turns;
@@ -17,7 +17,7 @@ use crate::room::Room;
 use crate::simulation::WaitingRoom;
 use crate::station::{Begun, Station};
 use crate::subject::{Answer, Subject};
-use crate::traffic::{Arrivals, Kind};
+use crate::traffic::{Arrivals, RequestKind};
 
 pub(crate) struct World<'s> {
     simulation: &'s Simulation,
@@ -26,14 +26,14 @@ pub(crate) struct World<'s> {
     events: Events<Event<'s>>,
     arrivals: Arrivals<'s>,
     closed_loop: Option<ClosedLoop<'s>>,
-    /// The gate of each process, and who waits there.
+    /// The gate of each process, and its waiters.
     gates: Vec<(&'s Subject, Room<'s, Request>)>,
     stations: Vec<Part<'s>>,
     retries: Retrying,
     in_flight: u32,
     retrying: u64,
     recorder: Recorder<'s>,
-    /// Hears what each gate has decided whenever it may have decided something.
+    /// Is called with the state of a gate whenever it may have changed.
     listener: Option<&'s mut dyn FnMut(u64, usize, Insight)>,
 }
 
@@ -68,7 +68,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Has the decisions of the gates told to somebody: when, of which process, and what.
+    /// Sets the listener to decisions of the gates: the time, the process and the state.
     pub(crate) fn listener(mut self, listener: &'s mut dyn FnMut(u64, usize, Insight)) -> Self {
         self.listener = Some(listener);
         self
@@ -109,11 +109,11 @@ impl<'s> World<'s> {
             self.serve_rooms();
             self.listen();
         }
-        // Nothing more happens, not even at the gates: who is still inside stays there.
+        // No more events, not even at the gates: requests that are inside stay there.
         watch(self.record_until(end));
     }
 
-    /// What is known from the start.
+    /// Schedules the events that are known from the start.
     fn begin(&mut self, end: u64) {
         for (index, stop) in self.simulation.stations.iter().enumerate() {
             for at in stop.model.workers.iter().flat_map(|it| it.changes(end)) {
@@ -169,7 +169,7 @@ impl<'s> World<'s> {
         }
     }
 
-    fn arrive(&mut self, arrived: u64, kind: Kind, turn: Option<Turn>) {
+    fn arrive(&mut self, arrived: u64, kind: RequestKind, turn: Option<Turn>) {
         self.recorder.offered(kind, turn.is_some());
         self.retries.came();
         self.ask(Request {
@@ -187,7 +187,7 @@ impl<'s> World<'s> {
             .until(Moment::from_nanos(until))
     }
 
-    /// Somebody waits at a gate with this queue, as long as that allows.
+    /// Schedules the time-out of a waiter in this queue.
     fn waits(&mut self, request: &Request, queue: Option<WaitingRoom>) {
         let until = request.arrived.saturating_add(self.simulation.deadline);
         let timeout = queue.and_then(|room| room.timeout);
@@ -205,7 +205,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Deals with everybody who no longer waits at a gate.
+    /// Continues the requests that no longer wait at a gate.
     fn serve_rooms(&mut self) {
         let mut again = true;
         while again {
@@ -241,7 +241,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Goes to the next station that it needs; after the last it is answered.
+    /// Moves a job to the next station that it needs. After the last it is answered.
     fn enter(&mut self, mut job: Job<'s>) {
         let kind = job.request.kind;
         while job.at < self.stations.len() && !kind.needs(job.at) {
@@ -314,7 +314,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// What a limit hears of it.
+    /// The outcome of a job for its limit.
     fn outcome(&self, job: &Job<'s>, failed: Option<Outcome>) -> Outcome {
         let late = self.now - job.begun > self.simulation.deadline;
         match failed {
@@ -324,7 +324,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// It has its answer, which may be an error.
+    /// Ends a job with its answer, which may be an error.
     fn end(&mut self, mut job: Job<'s>, failed: Option<Outcome>) {
         let outcome = self.outcome(&job, failed);
         for (station, permit) in std::mem::take(&mut job.held) {
@@ -344,7 +344,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Somebody was refused or got an error, and tries again or not.
+    /// Retries a request that was refused or failed, or gives it up.
     fn unserved(&mut self, mut request: Request, why: Why) {
         if self.cares(request)
             && let Some(delay) = self.retries.again(why, request.tries)
@@ -369,7 +369,7 @@ impl<'s> World<'s> {
         u32::try_from(waiting.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// What was written down, and how many are still on their way.
+    /// The records, and the number of unfinished requests.
     pub(crate) fn end_of(self) -> (Recorder<'s>, u64) {
         let inside = self.inside();
         (self.recorder, inside)

@@ -1,4 +1,4 @@
-//! Algorithms that find a limit: their fields, their defaults, and how each is built.
+//! Adaptive algorithms: their fields, their defaults, and the functions that build them.
 
 use plimsoll::adaptive::{Aimd, Gradient2, LatencyGradient, Limit, Vegas, Verdict, Windowed};
 use schemars::JsonSchema;
@@ -78,7 +78,8 @@ macro_rules! algorithms {
                 }
             }
 
-            /// The bounds of the limit that it, or the algorithm behind its windows, finds: least, first, most.
+            /// The bounds of the limit, for reading and setting: least, initial, largest. For `windowed` these are the bounds of
+            /// its delegate.
             #[must_use]
             pub fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
                 match self {
@@ -157,14 +158,25 @@ algorithms! {
 impl Algorithm {
     /// Builds the algorithm. Bounds that are not set have the defaults of the algorithm.
     ///
+    /// ```
+    /// use plimsoll_spec::{Algorithm, Units, document, read_one};
+    ///
+    /// let root = document("{ algorithm: gradient2, initial: 30, max: 100 }", "an algorithm")?;
+    /// let algorithm: Algorithm = read_one(&root, Units::Required)?;
+    /// assert_eq!(algorithm.word(), "gradient2");
+    /// assert_eq!(algorithm.build().unwrap().limit(), 30);
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// If the algorithm does not accept its numbers.
+    /// Returns an error that names the field if the algorithm rejects a value.
     pub fn build(&self) -> Result<Box<dyn Limit>, InvalidSpec> {
         built(&self.filled())
     }
 
-    /// The algorithm as itself, if it is `latency_gradient`: its traces look deeper into it than a limit shows.
+    /// Builds the algorithm with its own type if it is `latency_gradient`, since its traces check more of its state than
+    /// [`Limit`] has. `None` for other algorithms.
     #[must_use]
     pub fn latency_gradient(&self) -> Option<Result<LatencyGradient, InvalidSpec>> {
         latency_gradient(&self.filled())

@@ -13,7 +13,7 @@ use plimsoll::{
 use plimsoll_kinds::Replenishes;
 use serde::{Deserialize, Serialize};
 
-/// A rule that [`AnyRate`] can hold.
+/// A rule that [`AnyRate`] can hold: all rates of this crate.
 pub trait RateRule: Replenishes + Clone {
     /// The rule as an [`AnyRate`].
     fn into_any(self) -> AnyRate;
@@ -28,14 +28,25 @@ pub trait RateRule: Replenishes + Clone {
 /// inside. `tests/forwarding.rs` compares the methods of the trait with those that are forwarded.
 macro_rules! any_rate {
     ($($name:ident),+ $(,)?) => {
-        /// The rule of a rate of any kind.
+        /// The rule of a rate of any kind, so that a gate can change the kind of its rate while it has waiters.
+        ///
+        /// ```
+        /// use plimsoll::{Carry, FixedWindow, Gate, Quota, TokenBucket};
+        /// use plimsoll_spec::RateRule;
+        ///
+        /// let gate = Gate::new(TokenBucket::greedy(Quota::per_second(10)).into_any());
+        /// assert!(gate.try_acquire(4).is_ok());
+        /// // The usage is carried over to the window.
+        /// gate.replace(FixedWindow::new(Quota::per_minute(10)).into_any(), Carry::Used);
+        /// assert!(gate.try_acquire(7).is_err() && gate.try_acquire(6).is_ok());
+        /// ```
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         pub enum AnyRate {
             $(#[doc = concat!("[`", stringify!($name), "`](plimsoll::", stringify!($name), ").")] $name($name)),+
         }
 
-        /// The state of an [`AnyRate`].
+        /// The state of an [`AnyRate`]. It serializes with the kind of its rate, for snapshots.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
@@ -85,7 +96,7 @@ macro_rules! any_rate {
             };
         }
 
-        /// What the rule inside books.
+        /// Books with the rule inside.
         macro_rules! booked {
             (($any:expr, $state:expr), ($inside:ident, $its:ident) => $call:expr) => {
                 match ($any, $state) {

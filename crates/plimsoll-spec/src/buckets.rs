@@ -9,6 +9,18 @@ use crate::rates::{Rate, quota};
 use crate::value::{Count, Period, Positive, Span, count, millis, span};
 
 /// Tokens that are refilled with time, up to a burst.
+///
+/// The rule is [`plimsoll::TokenBucket`]. The short form `rate: 100/s` describes one too: see [`long_form`](crate::long_form).
+///
+/// ```
+/// use plimsoll_spec::{Rate, Style, TokenBucket, Units, document, read_one};
+///
+/// let root = document("{ burst: 20, refill: 100, every: 1s }", "a token bucket")?;
+/// let bucket: TokenBucket = read_one(&root, Units::Required)?;
+/// assert_eq!((bucket.style, bucket.initial), (Style::Greedy, None));
+/// assert!(bucket.rule().is_ok());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -47,6 +59,19 @@ impl Rate for TokenBucket {
 }
 
 /// Several token buckets at once.
+///
+/// The rule is [`plimsoll::Bandwidths`]: a cost is taken from all buckets or from none.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll_spec::{Bandwidths, Rate, Units, document, read_one};
+///
+/// let text = "{ limits: [{ burst: 2, refill: 2, every: 1s }, { burst: 3, refill: 3, every: 1h }] }";
+/// let bandwidths: Bandwidths = read_one(&document(text, "bandwidths")?, Units::Required)?;
+/// let gate = Gate::new(bandwidths.rule().unwrap());
+/// assert!(gate.try_acquire(2).is_ok() && gate.try_acquire(1).is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -117,6 +142,19 @@ impl Bandwidth {
 }
 
 /// A token bucket that turns repeated refusals into a lockout.
+///
+/// The rule is [`plimsoll::PenaltyBucket`]. A grant resets the count of refusals, and refusals during a lockout do not extend it.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll_spec::{PenaltyBucket, Rate, Units, document, read_one};
+///
+/// let text = "{ burst: 1, refill: 1, soft_limit: 2, lockout: 1m }";
+/// let bucket: PenaltyBucket = read_one(&document(text, "a penalty bucket")?, Units::Required)?;
+/// let gate = Gate::new(bucket.rule().unwrap());
+/// assert!(gate.try_acquire(1).is_ok() && gate.try_acquire(1).is_err() && gate.try_acquire(1).is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]

@@ -10,9 +10,23 @@ use crate::tree::{Node, Value, Written};
 /// A value that is one variable and nothing else is read as an unquoted text, so that numbers can come from the environment in
 /// JSON and TOML too. Messages show the value as it is in the file.
 ///
+/// ```
+/// use plimsoll_spec::{Queue, Units, document, read_one, substitute_variables};
+///
+/// let mut root = document("{ bound: \"${BOUND:-10}\" }", "a queue")?;
+/// let problems = substitute_variables(&mut root, &|name| match name {
+///     "BOUND" => Ok(Some("25".to_owned())),
+///     _ => Ok(None),
+/// });
+/// assert!(problems.is_empty());
+/// assert_eq!(read_one::<Queue>(&root, Units::Required)?.bound, 25);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
+///
 /// # Errors
 ///
-/// All variables that are unset or malformed. Their values are not changed.
+/// Returns a problem for each variable that is unset without a default, is malformed, or for which `variable` returns an error.
+/// Their values are not changed.
 pub fn substitute_variables(
     node: &mut Node,
     variable: &dyn Fn(&str) -> Result<Option<String>, String>,

@@ -5,7 +5,19 @@ use crate::problem::{Problem, Read, label};
 use crate::scalar::{expected, nearest};
 use crate::tree::{Entry, Node, Value};
 
-/// The fields of one map.
+/// The fields of one map, for reading a file by hand.
+///
+/// ```
+/// use plimsoll_spec::scalar::{positive, text};
+/// use plimsoll_spec::{Fields, document};
+///
+/// let root = document("{ name: api, limit: 20 }", "a limit")?;
+/// let fields = Fields::of(&root, "a limit", &["name", "limit", "burst"])?;
+/// assert_eq!(fields.required("name", text)?, "api");
+/// assert_eq!(fields.required("limit", positive)?, 20);
+/// assert_eq!(fields.optional("burst", positive)?, None);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Debug)]
 pub struct Fields<'t> {
     /// The place of the map.
@@ -20,7 +32,7 @@ impl<'t> Fields<'t> {
     ///
     /// # Errors
     ///
-    /// If `node` is not a map, or has an unknown field.
+    /// Returns an error if `node` is not a map, or has an unknown field.
     pub fn of(node: &'t Node, what: &str, known: &[&str]) -> Read<Self> {
         let fields = Self::any(node, what)?;
         fields.only(what, known)?;
@@ -31,7 +43,7 @@ impl<'t> Fields<'t> {
     ///
     /// # Errors
     ///
-    /// If `node` is not a map.
+    /// Returns an error if `node` is not a map.
     pub fn any(node: &'t Node, what: &str) -> Read<Self> {
         match &node.value {
             Value::Map(entries) => Ok(Self {
@@ -46,7 +58,7 @@ impl<'t> Fields<'t> {
     ///
     /// # Errors
     ///
-    /// The first field that is not.
+    /// Returns an error for the first unknown field, with the nearest known name.
     pub fn only(&self, what: &str, known: &[&str]) -> Read<()> {
         let Some(unknown) = self
             .entries
@@ -64,7 +76,7 @@ impl<'t> Fields<'t> {
     ///
     /// # Errors
     ///
-    /// If the map does not have it, or `read` fails.
+    /// Returns an error if the map does not have the field, or `read` fails.
     pub fn required<T>(&self, name: &str, read: impl FnOnce(&'t Node) -> Read<T>) -> Read<T> {
         let missing = || Problem::new(self.place, "this field is missing").under_key(name);
         self.optional(name, read)?.ok_or_else(missing)
@@ -74,7 +86,7 @@ impl<'t> Fields<'t> {
     ///
     /// # Errors
     ///
-    /// If `read` fails.
+    /// Returns the error of `read`.
     pub fn optional<T>(
         &self,
         name: &str,
@@ -88,7 +100,7 @@ impl<'t> Fields<'t> {
             .map_err(|problem| problem.under_key(name))
     }
 
-    /// The field `name`.
+    /// The field `name`. `None` if the map does not have it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'t Entry> {
         self.entries.iter().find(|entry| entry.key == name)
@@ -111,7 +123,7 @@ impl<'t> Fields<'t> {
 ///
 /// # Errors
 ///
-/// If it is not a list, is empty, or `read` fails for an item.
+/// Returns an error if `node` is not a list or is empty, or `read` fails for an item.
 pub fn each<'t, T>(
     node: &'t Node,
     what: &str,

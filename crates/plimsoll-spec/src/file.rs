@@ -11,11 +11,11 @@ use crate::problem::Problem;
 /// The longest file that is read. A longer one is not a file of limits.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The text of a file.
+/// Reads the text of a file, of at most 16 MiB.
 ///
 /// # Errors
 ///
-/// If it cannot be read, is too long, or is not UTF-8.
+/// Returns an error if the file cannot be read, is longer, or is not UTF-8. The place of the last is the first invalid byte.
 pub fn text_of(path: &Path) -> Result<String, FileError> {
     let bytes = bytes_of(path).map_err(|error| FileError::io(path, error))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -46,6 +46,15 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// Each mistake is one line: `limits.yaml:7:34: scenarios[0].steps[2].expect.retry_after: expected …, found …`. A reader that
 /// looks for all mistakes reports several: see [`lines`](Self::lines). Indices count from 0, lines and columns from 1.
+///
+/// ```
+/// use plimsoll_spec::{FileError, Place, Problem};
+///
+/// let problem = Problem::new(Place::new(7, 34), "expected a number, found \"x\"").under_key("limit");
+/// let error = FileError::problem("limits.yaml".as_ref(), problem);
+/// assert_eq!((error.line(), error.column(), error.field()), (Some(7), Some(34), Some("limit")));
+/// assert_eq!(error.to_string(), "limits.yaml:7:34: limit: expected a number, found \"x\"");
+/// ```
 #[derive(Debug)]
 pub struct FileError {
     /// At least one: the file itself, and the files that it includes.
@@ -92,11 +101,11 @@ impl FileError {
         })
     }
 
-    /// The first problem.
+    /// The first problem, for a program that shows it in a form of its own.
     ///
     /// # Errors
     ///
-    /// The I/O error, if the file could not be read.
+    /// Returns the I/O error if the file could not be read.
     pub fn into_problem(self) -> Result<Problem, io::Error> {
         match self.cause {
             Cause::Io(error) => Err(error),
@@ -107,7 +116,8 @@ impl FileError {
         }
     }
 
-    /// All problems, one line each: `limits.yaml:7:34: limiters.api.every: expected …, found …`.
+    /// All problems, one line each, in the order of the files: `limits.yaml:7:34: limiters.api.every: expected …, found …`. If the
+    /// file could not be read, one line with the I/O error.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let path = self.path().display();
         let (io, problems) = match &self.cause {
@@ -136,19 +146,19 @@ impl FileError {
         &self.files
     }
 
-    /// The line, from 1. `None` if the file could not be read.
+    /// The line of the first problem, from 1. `None` if the file could not be read.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().line)
     }
 
-    /// The column, from 1, counted in characters.
+    /// The column of the first problem, from 1, counted in characters. `None` if the file could not be read.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().column)
     }
 
-    /// The path of the field, such as `scenarios[3].steps[2].at`. `None` if the problem is not in a field.
+    /// The path of the field of the first problem, such as `scenarios[3].steps[2].at`. `None` if it is not in a field.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.as_problem()
@@ -156,7 +166,7 @@ impl FileError {
             .filter(|field| !field.is_empty())
     }
 
-    /// The first.
+    /// The first problem.
     fn as_problem(&self) -> Option<&Problem> {
         match &self.cause {
             Cause::Io(_) => None,

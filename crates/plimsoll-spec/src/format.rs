@@ -42,9 +42,17 @@ impl Format {
 
     /// Parses the document of `text`. `what` describes it in the message if it is empty.
     ///
+    /// ```
+    /// use plimsoll_spec::{Format, Queue, Units, read_one};
+    ///
+    /// let root = Format::Toml.tree("bound = 10\norder = \"lifo\"\n", "a queue")?;
+    /// assert_eq!(read_one::<Queue>(&root, Units::Required)?.bound, 10);
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// The first syntax error.
+    /// Returns the first syntax error, with its place.
     pub fn tree(self, text: &str, what: &str) -> Read<Node> {
         match self {
             Self::Yaml => document(text, what),

@@ -5,7 +5,20 @@ use plimsoll::InvalidLimit;
 use crate::path::{Places, Step};
 use crate::problem::Problem;
 
-/// The error of a description whose rule rejects a value.
+/// An error of a description: the rule that is built from it rejects a value.
+///
+/// It has the path of the field in the description, from which [`problem`](Self::problem) finds its place in the file.
+///
+/// ```
+/// use plimsoll_spec::{Limiter, Places, Units, document, read_one};
+///
+/// let root = document("{ kind: token_bucket, burst: 5, refill: 1, every: 1s, initial: 9 }", "a limiter")?;
+/// let limiter: Limiter = read_one(&root, Units::Required)?;
+/// let invalid = limiter.kind.check().unwrap_err();
+/// let problem = invalid.problem(&[], &Places::of(&root));
+/// assert_eq!((problem.field(), problem.place().column), ("initial", 64));
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Debug)]
 pub struct InvalidSpec {
     path: Vec<Step<'static>>,
@@ -27,7 +40,7 @@ impl InvalidSpec {
         self
     }
 
-    /// The error of the rule.
+    /// The error of the rule, with the rejected value and the condition.
     #[must_use]
     pub const fn invalid(&self) -> &InvalidLimit {
         &self.invalid

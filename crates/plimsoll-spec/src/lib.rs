@@ -76,7 +76,7 @@ pub use path::{Path, Places, Step, below, keys};
 pub use place::Place;
 pub use policies::{Fallback, FallbackRate, NoFallback, Policies, Policy, PolicySettings};
 pub use problem::{Problem, Read, label, quote};
-pub use queue::{Counts, Full, Order, Queue};
+pub use queue::{Full, Order, Queue, QueueBoundCounts};
 pub use rates::{
     Align, FixedWindow, Rate, Refresh, SlidingCounter, SlidingLog, SlidingWindow, SmoothBursty,
     SmoothWarmup,

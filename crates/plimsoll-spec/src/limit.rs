@@ -18,7 +18,7 @@ use crate::tree::{Entry, Node, Value, parse};
 ///
 /// # Errors
 ///
-/// If the algorithm or a parameter is unknown, or the algorithm rejects a value.
+/// Returns an error if the algorithm or a parameter is unknown, or the algorithm rejects a value.
 pub fn limit_at(node: &Node, units: Units) -> Read<Box<dyn Limit>> {
     let algorithm: Algorithm = read_one(node, units)?;
     algorithm
@@ -47,7 +47,7 @@ pub fn limit_at(node: &Node, units: Units) -> Read<Box<dyn Limit>> {
 ///
 /// # Errors
 ///
-/// If the algorithm or a parameter is unknown, or the algorithm rejects a value. The place in the message refers to
+/// Returns an error if the algorithm or a parameter is unknown, or the algorithm rejects a value. The place in the message refers to
 /// `parameters`.
 pub fn limit(name: &str, parameters: &str) -> Result<Box<dyn Limit>, FileError> {
     let limit = node(name, parameters).and_then(|node| limit_at(&node, Units::Required));

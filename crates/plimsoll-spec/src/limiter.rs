@@ -1,4 +1,4 @@
-//! Limiters. What is said here of fields is what editors show.
+//! Limiters. Editors show the documentation of the fields.
 
 use plimsoll::adaptive::Adaptive;
 use plimsoll::{Concurrency, Rule};
@@ -21,18 +21,18 @@ use crate::rates::{
 use crate::store::{Always, Borrow, Outage};
 use crate::value::{Memory, Name, Percent, Period, Positive, Span, millis, span};
 
-/// A limiter: what every kind may have, and its kind.
+/// A limiter: the fields that every kind may have, and its kind. Both are read from one map.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename = "split")]
 #[non_exhaustive]
 pub struct Limiter {
-    /// What every kind may have.
+    /// The fields that every kind may have.
     pub common: Common,
     /// The kind, with its own fields.
     pub kind: Kind,
 }
 
-/// What every kind may have.
+/// The fields that every kind may have.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a limiter: a map with a `kind`")]
 #[non_exhaustive]
@@ -64,7 +64,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Keeps its states in the memory of this process.
+    /// Removes the store and the fields that need one: the limiter then has its states in the memory of this process.
     pub fn forget_store(&mut self) {
         (self.store, self.outage, self.borrow) = (None, None, None);
     }
@@ -97,12 +97,12 @@ macro_rules! kinds {
                 }
             }
 
-            /// Builds the rule and does something with it, whatever type it has. `None` for `all`, `memory`, `cpu`,
-            /// `partitions` and `policies`, which have no rule of their own.
+            /// Builds the rule and passes it to `with`, which is generic over the type of the rule. `None` for `all`, `memory`,
+            /// `cpu`, `partitions` and `policies`, which have no rule of their own.
             ///
             /// # Errors
             ///
-            /// If the rule does not accept its numbers.
+            /// Returns an error that names the field if the rule rejects a value.
             pub fn with_rule<W: WithRule>(&self, with: W) -> Result<Option<W::Out>, InvalidSpec> {
                 Ok(Some(match self {
                     $(Self::$rate(rate) => with.rate(rate.rule()?),)+
@@ -117,11 +117,11 @@ macro_rules! kinds {
                 }))
             }
 
-            /// Builds the rule of a rate as one that can become any other. `None` for kinds that are no rate.
+            /// Builds the rule of a rate as an [`AnyRate`], which any rate can replace. `None` for kinds that are not rates.
             ///
             /// # Errors
             ///
-            /// If the rule does not accept its numbers.
+            /// Returns an error that names the field if the rule rejects a value.
             #[must_use]
             pub fn any_rate(&self) -> Option<Result<AnyRate, InvalidSpec>> {
                 match self {
@@ -227,20 +227,37 @@ pub enum Member {
     Inline(Box<Limiter>),
 }
 
-/// Does something with the rule of a kind, whatever type it has: see [`Kind::with_rule`].
+/// A function that is generic over the rule of a kind, for [`Kind::with_rule`].
+///
+/// ```
+/// use plimsoll::{Concurrency, Rule};
+/// use plimsoll_spec::{AdaptiveRule, Limiter, RateRule, Units, WithRule, document, read_one};
+///
+/// struct Limit;
+/// impl WithRule for Limit {
+///     type Out = u64;
+///     fn rate<R: RateRule>(self, rule: R) -> u64 { rule.limit() }
+///     fn concurrency(self, rule: Concurrency) -> u64 { rule.limit() }
+///     fn adaptive(self, rule: AdaptiveRule) -> u64 { rule.limit() }
+/// }
+/// let root = document("{ kind: fixed_window, limit: 60, window: 1m }", "a limiter")?;
+/// let limiter: Limiter = read_one(&root, Units::Required)?;
+/// assert_eq!(limiter.kind.with_rule(Limit).unwrap(), Some(60));
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 pub trait WithRule {
-    /// What comes of it.
+    /// The result of the function.
     type Out;
 
-    /// A rate. One that is of any kind is [`AnyRate`], into which every rule of a rate can be made.
+    /// Called with the rule of a rate, which [`RateRule::into_any`] converts to an [`AnyRate`].
     fn rate<R: RateRule>(self, rule: R) -> Self::Out;
-    /// A limit on work in progress.
+    /// Called with the rule of `concurrency`.
     fn concurrency(self, rule: Concurrency) -> Self::Out;
-    /// A limit on work in progress that an algorithm finds.
+    /// Called with the rule of `adaptive`.
     fn adaptive(self, rule: AdaptiveRule) -> Self::Out;
 }
 
-/// The kinds that a store can hold.
+/// The words of the kinds that a store can hold.
 pub const STORABLE: [&str; 7] = [
     "fixed_window",
     "sliding_window",
@@ -251,36 +268,35 @@ pub const STORABLE: [&str; 7] = [
     "concurrency",
 ];
 
-/// How many keys a limiter keeps unless set.
+/// The default of `max_keys`.
 const KEYS: u64 = 1_000_000;
-/// How many a penalty bucket keeps, and an adaptive limit, of which each key has an algorithm of its own.
+/// The default of `max_keys` for kinds with large states.
 const FEWER_KEYS: u64 = 10_000;
-/// How long a lease is good.
+/// The default of `lease`.
 const LEASE: Period = Period(30_000_000_000);
 
 impl Common {
-    /// What it says about itself, if anything.
+    /// Builds the metadata. `None` if the limiter has none.
     ///
     /// # Errors
     ///
-    /// If it is not what [`Metadata`] can be.
+    /// Returns the errors of [`Metadata::build`].
     pub fn about(&self) -> Result<Option<plimsoll::Metadata>, InvalidSpec> {
         self.metadata.as_ref().map(Metadata::build).transpose()
     }
 
-    /// Checks what stands beside the kind.
+    /// Checks the fields that every kind may have.
     ///
     /// # Errors
     ///
-    /// If the metadata is not what it can be.
+    /// Returns an error if the metadata is invalid.
     pub fn check(&self) -> Result<(), InvalidSpec> {
         self.metadata.as_ref().map_or(Ok(()), Metadata::check)
     }
 }
 
 impl Limiter {
-    /// Fills in defaults that depend on other fields. A field that is set to its default and one that is left out then
-    /// compare as the same.
+    /// Fills in defaults that depend on other fields, so that a default compares equal to a field that is left out.
     pub fn fill(&mut self) {
         let penalty = matches!(self.kind, Kind::PenaltyBucket(_));
         let common = &mut self.common;
@@ -337,23 +353,23 @@ impl Limiter {
 }
 
 impl Kind {
-    /// The most that is granted at once; `None` if there is no rule, or it does not accept its numbers.
+    /// The largest amount that is granted at once. `None` if the kind has no rule, or the rule rejects a value.
     #[must_use]
     pub fn most(&self) -> Option<u64> {
         self.with_rule(Most).ok().flatten()
     }
 
-    /// Whether it cannot be asked without a key.
+    /// Whether every request needs a key: true for `partitions` and `policies`.
     #[must_use]
     pub const fn is_by_key(&self) -> bool {
         matches!(self, Self::Partitions(_) | Self::Policies(_))
     }
 
-    /// Checks that there is a rule, if the kind has one.
+    /// Checks the values of the kind by building its rule.
     ///
     /// # Errors
     ///
-    /// If the rule does not accept its numbers.
+    /// Returns an error that names the field if the rule rejects a value.
     pub fn check(&self) -> Result<(), InvalidSpec> {
         match self {
             Self::Partitions(partitions) => partitions.rule().map(drop),

@@ -1,4 +1,4 @@
-//! What a limit says about itself with its refusals and its grants.
+//! Metadata of a limit, which its refusals and grants carry.
 
 use std::borrow::Cow;
 
@@ -30,12 +30,20 @@ pub struct Metadata {
     pub pairs: Named<Fact>,
 }
 
-/// A text, a whole number, `true` or `false`.
+/// A value of [`Metadata`]: a text, a whole number, `true` or `false`.
+///
+/// ```
+/// use plimsoll::MetadataValue;
+/// use plimsoll_spec::Fact;
+///
+/// assert_eq!(Fact("42".to_owned()).value(), MetadataValue::from(42));
+/// assert_eq!(Fact("BOOK-429".to_owned()).value(), MetadataValue::from("BOOK-429"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Fact(pub String);
 
 impl Fact {
-    /// What it is: a number or a flag if it is written as one.
+    /// The value: a number or a flag if the text is one, else the text.
     #[must_use]
     pub fn value(&self) -> MetadataValue<'_> {
         match self.0.as_str() {
@@ -50,11 +58,20 @@ impl Fact {
 }
 
 impl Metadata {
-    /// The metadata itself.
+    /// Builds the metadata of the core.
+    ///
+    /// ```
+    /// use plimsoll_spec::{Metadata, Units, document, read_one};
+    ///
+    /// let root = document("{ phrase: Too many bookings, pairs: { plan: free } }", "metadata")?;
+    /// let metadata: Metadata = read_one(&root, Units::Required)?;
+    /// assert_eq!(metadata.build().unwrap().get("plan"), Some("free".into()));
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// If a text is empty or too long, there are too many pairs, or a name is not one.
+    /// Returns an error if a text is empty or too long, there are more than 16 pairs, or a name is invalid.
     pub fn build(&self) -> Result<plimsoll::Metadata, InvalidSpec> {
         let mut built = plimsoll::Metadata::new();
         if let Some(phrase) = &self.phrase {

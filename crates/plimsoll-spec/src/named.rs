@@ -10,7 +10,18 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Values with names, in the order of the file.
+/// Values with names, in the order of the file, with a lookup by name.
+///
+/// ```
+/// use plimsoll_spec::{Count, Named, Units, document, read_one};
+///
+/// let root = document("{ live: 7, batch: 3 }", "weights")?;
+/// let mut weights: Named<Count> = read_one(&root, Units::Required)?;
+/// weights.push("spare".to_owned(), Count(1));
+/// assert_eq!(weights.get("batch"), Some(&Count(3)));
+/// assert_eq!(weights.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["live", "batch", "spare"]);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named<T> {
     entries: Vec<(String, T)>,
@@ -18,7 +29,7 @@ pub struct Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Whether it is empty.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -30,7 +41,7 @@ impl<T> Named<T> {
         self.entries.len()
     }
 
-    /// The value of this name.
+    /// The value of this name. `None` if there is none.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&T> {
         let index = self.by_name.get(name)?;
@@ -42,7 +53,7 @@ impl<T> Named<T> {
         self.entries.iter_mut().map(|(_, value)| value)
     }
 
-    /// Adds a value at the end. A value of the same name is replaced.
+    /// Adds a value at the end. A value of the same name is replaced, in its place.
     pub fn push(&mut self, name: String, value: T) {
         match self.by_name.get(&name) {
             Some(index) => self.entries[*index].1 = value,

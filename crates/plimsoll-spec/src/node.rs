@@ -5,9 +5,12 @@ use std::fmt;
 use crate::place::Place;
 
 /// A value of a file, and its place.
+///
+/// [`document`](crate::document) and [`Format::tree`](crate::Format::tree) make a tree of nodes; [`read_one`](crate::read_one) and
+/// [`Fields`](crate::Fields) read it.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// The place of its first character.
+    /// The place of the first character of the value.
     pub place: Place,
     /// The value.
     pub value: Value,
@@ -46,15 +49,15 @@ pub enum Value {
 /// One field of a map.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its name.
+    /// The name of the field.
     pub key: String,
     /// The place of the name.
     pub place: Place,
-    /// Its value.
+    /// The value of the field.
     pub value: Node,
 }
 
-/// As in a file.
+/// The text as it is in the file.
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,7 +69,15 @@ impl fmt::Display for Written {
 }
 
 impl Entry {
-    /// A field whose value is a plain word.
+    /// A field with a text as its value, for trees that a program changes before it reads them.
+    ///
+    /// ```
+    /// use plimsoll_spec::{Entry, Place, scalar};
+    ///
+    /// let entry = Entry::word("kind", "concurrency", Place::START);
+    /// assert_eq!(scalar::text(&entry.value)?, "concurrency");
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
     #[must_use]
     pub fn word(key: &str, word: &str, place: Place) -> Self {
         let value = Value::Scalar {
@@ -107,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Whether it is `~`, `null` or empty.
+    /// Whether the value is `~`, `null` or empty, without quotes.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))

@@ -13,6 +13,8 @@ use crate::path::Step;
 use crate::value::{Count, Name, Period, Positive, millis};
 
 /// One limit for several kinds of work, each with a share by weight.
+///
+/// The limit is that of [`rule`](Self::rule); a share that is not used is lent to the others.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -34,22 +36,32 @@ pub struct Partitions {
     pub lend_after: Period,
 }
 
-/// The limit that is shared.
+/// The limit that the shares of [`Partitions`] divide.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Shared {
-    /// A number.
+    /// A fixed number in flight.
     Concurrency(Concurrency),
-    /// A number that an algorithm finds.
+    /// A number in flight that an algorithm finds.
     Adaptive(Box<AdaptiveRule>),
 }
 
 impl Partitions {
-    /// The limit that is shared.
+    /// Builds the limit that the shares divide.
+    ///
+    /// ```
+    /// use plimsoll_spec::{Partitions, Shared, Units, document, read_one};
+    ///
+    /// let root = document("{ limit: 10, shares: { live: 7, batch: 3 } }", "partitions")?;
+    /// let partitions: Partitions = read_one(&root, Units::Required)?;
+    /// assert!(matches!(partitions.rule(), Ok(Shared::Concurrency(_))));
+    /// assert_eq!(partitions.weights().collect::<Vec<_>>(), [("live", 7), ("batch", 3)]);
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// If it is not said once, there are no shares, or `others` is none of them.
+    /// Returns an error unless exactly one of `limit` and `adaptive` is set, there is a share, and `others` names one.
     pub fn rule(&self) -> Result<Shared, InvalidSpec> {
         if self.shares.is_empty() {
             let rule = "at least one share such as { live: 7, batch: 3 }";

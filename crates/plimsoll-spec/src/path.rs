@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::problem::{Problem, label};
 use crate::tree::{Entry, Node, Value};
 
-/// One step of a path.
+/// One step of a path to a value in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
     /// To a field of a map.
@@ -15,7 +15,7 @@ pub enum Step<'a> {
     Index(usize),
 }
 
-/// A path to a value.
+/// A path to a value in a file, from its root.
 pub type Path<'a> = Vec<Step<'a>>;
 
 /// `path` with one more step.
@@ -24,13 +24,24 @@ pub fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
     [path, &[step]].concat()
 }
 
-/// The path through these fields.
+/// The path through these fields, each a field of the one before.
 #[must_use]
 pub fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
     keys.iter().copied().map(Step::Key).collect()
 }
 
-/// Looks up the places of values by their paths.
+/// Looks up the places of values by their paths, for problems that are found after the file was read.
+///
+/// ```
+/// use plimsoll_spec::{Places, Step, below, document, keys};
+///
+/// let root = document("limits:\n  api: { of: [a, b] }\n", "limits")?;
+/// let places = Places::of(&root);
+/// let path = below(&keys(&["limits", "api", "of"]), Step::Index(1));
+/// let problem = places.value(&path, "there is no limit of this name");
+/// assert_eq!(problem.to_string(), "2:18: limits.api.of[1]: there is no limit of this name");
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Debug)]
 pub struct Places<'t> {
     root: &'t Node,
@@ -53,7 +64,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// A problem at the value at `path`.
+    /// A problem at the value at `path`. If the file does not have it, the place is that of the last step that the file has.
     #[must_use]
     pub fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).1, path, message)

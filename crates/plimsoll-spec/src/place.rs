@@ -1,6 +1,13 @@
 //! A position in a file.
 
 /// A position in a file, line and column counted from 1.
+///
+/// ```
+/// use plimsoll_spec::Place;
+///
+/// let place = Place::new(7, 34);
+/// assert_eq!((place.line, place.column, place.file), (7, 34, 0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {

@@ -1,4 +1,4 @@
-//! Policies that handlers declare, and what all of them have in common.
+//! Policies that handlers declare, and their common settings.
 
 use std::time::Duration;
 
@@ -94,11 +94,11 @@ pub struct FallbackRate {
 }
 
 impl FallbackRate {
-    /// The bucket of each who calls.
+    /// The token bucket of each caller.
     ///
     /// # Errors
     ///
-    /// If it cannot be so large.
+    /// Returns an error if the rate or the burst is too large.
     pub fn bucket(&self) -> Result<TokenBucket, InvalidSpec> {
         let quota = Quota::try_new(self.rps.0, Duration::from_secs(1));
         let quota = quota.map_err(|invalid| InvalidSpec::of("rps", invalid));
@@ -160,11 +160,21 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// Policies with these settings, and the defaults of the others.
+    /// A builder of policies with these settings. Settings that are not set have the defaults of the builder.
+    ///
+    /// ```
+    /// use plimsoll_spec::{PolicySettings, Units, document, read_one};
+    ///
+    /// let root = document("{ lockout: 60s, fallback: none }", "settings")?;
+    /// let settings: PolicySettings = read_one(&root, Units::Required)?;
+    /// let policies = settings.builder().unwrap().build();
+    /// assert!(policies.is_ok());
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// If the fallback cannot be so large. Building them finds what else is wrong.
+    /// Returns an error if the fallback is too large. `build` of the builder checks the other settings.
     pub fn builder(&self) -> Result<PoliciesBuilder, InvalidSpec> {
         let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
         let builder = plimsoll_policy::Policies::builder();
@@ -202,17 +212,17 @@ impl PolicySettings {
         }))
     }
 
-    /// Checks that policies can have these settings.
+    /// Checks the settings by building policies with them.
     ///
     /// # Errors
     ///
-    /// If they cannot.
+    /// Returns an error that names the setting if one is out of its range.
     pub fn check(&self) -> Result<(), InvalidSpec> {
         Ok(self.builder()?.build().map(drop)?)
     }
 }
 
-/// Does something with a setting that is set.
+/// Applies a setting if it is set.
 fn set<T>(
     builder: PoliciesBuilder,
     setting: Option<T>,
@@ -225,7 +235,7 @@ fn set<T>(
 }
 
 impl Policies {
-    /// Takes what it does not say from the settings of all.
+    /// Sets the settings that are not set to those of the section `policies`.
     pub fn fill_from(&mut self, all: &PolicySettings) {
         self.fallback = self.fallback.or(all.fallback);
         self.max_soft_violations = self.max_soft_violations.or(all.max_soft_violations);
@@ -235,7 +245,7 @@ impl Policies {
         self.subject_idle = self.subject_idle.or(all.subject_idle);
     }
 
-    /// What it says, as settings.
+    /// The settings of these policies. Those that a single limit cannot have are not set.
     #[must_use]
     pub fn settings(&self) -> PolicySettings {
         PolicySettings {
@@ -249,11 +259,11 @@ impl Policies {
         }
     }
 
-    /// The limit by key that it describes; `with` adds what it does not say.
+    /// Builds the limit by key. `with` may add settings to the builder, such as a clock.
     ///
     /// # Errors
     ///
-    /// If there are no handlers, or a setting is out of its range.
+    /// Returns an error if there are no handlers, or a setting is out of its range.
     pub fn by_key(
         &self,
         name: &str,

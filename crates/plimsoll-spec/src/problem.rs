@@ -82,14 +82,15 @@ impl Problem {
         &self.field
     }
 
-    /// Its place.
+    /// The place of the problem.
     #[must_use]
     pub const fn place(&self) -> Place {
         self.place
     }
 }
 
-/// The name of a field as part of a path. An unknown name is shortened and escaped, so that a message stays one readable line.
+/// The name of a field as part of a path. A name with unusual characters, or of more than 40, is shortened and quoted, so that a
+/// message stays one readable line.
 #[must_use]
 pub fn label(key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);
@@ -99,7 +100,12 @@ pub fn label(key: &str) -> String {
     quote(key)
 }
 
-/// A text from a file in quotes, shortened, on one line.
+/// A text from a file in quotes, on one line, shortened to 40 characters.
+///
+/// ```
+/// assert_eq!(plimsoll_spec::quote("a\nb"), r#""a\nb""#);
+/// assert_eq!(plimsoll_spec::label("max_keys"), "max_keys");
+/// ```
 #[must_use]
 pub fn quote(text: &str) -> String {
     match text.char_indices().nth(40) {

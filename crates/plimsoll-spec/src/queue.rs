@@ -21,9 +21,9 @@ pub struct Queue {
     /// The demand that is refused when the queue is full: `oldest` in a lifo queue and `incoming` in others, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<Full>,
-    /// What counts towards the bound: usage and waiters together beyond the limit, or waiters only.
+    /// The quantity that is compared with the bound: usage and waiters together beyond the limit, or waiters only.
     #[serde(default)]
-    pub counts: Counts,
+    pub counts: QueueBoundCounts,
     /// The longest wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
@@ -38,7 +38,17 @@ impl Queue {
         });
     }
 
-    /// The queue itself.
+    /// Builds the queue of the core.
+    ///
+    /// ```
+    /// use plimsoll_spec::{Queue, Units, document, read_one};
+    ///
+    /// let root = document("{ bound: 100, order: lifo, timeout: 500ms }", "a queue")?;
+    /// let queue: Queue = read_one(&root, Units::Required)?;
+    /// let gate = plimsoll::Gate::builder(plimsoll::Concurrency::new(8)).queue(queue.build()).build();
+    /// assert!(gate.try_acquire(1).is_ok());
+    /// # Ok::<(), plimsoll_spec::Problem>(())
+    /// ```
     pub fn build(&self) -> plimsoll::Queue {
         let queue = match self.order {
             Order::Fifo => plimsoll::Queue::fifo(self.bound),
@@ -56,8 +66,8 @@ impl Queue {
             Some(Full::Newest) => queue.full(plimsoll::Full::Newest),
         };
         let queue = queue.counts(match self.counts {
-            Counts::Excess => plimsoll::Counts::Excess,
-            Counts::Waiting => plimsoll::Counts::Waiting,
+            QueueBoundCounts::Excess => plimsoll::Counts::Excess,
+            QueueBoundCounts::Waiting => plimsoll::Counts::Waiting,
         });
         match self.timeout {
             None => queue,
@@ -93,11 +103,11 @@ pub enum Full {
     Newest,
 }
 
-/// What counts towards the bound of a queue.
+/// The quantity that is compared with the bound of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Counts {
+pub enum QueueBoundCounts {
     /// Usage and waiters together, beyond the limit.
     #[default]
     Excess,

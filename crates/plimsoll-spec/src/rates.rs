@@ -13,7 +13,18 @@ use crate::any_rate::RateRule;
 use crate::invalid::InvalidSpec;
 use crate::value::{Count, Number, Period, Positive, Span, span};
 
-/// The fields of a rate, from which its rule is built.
+/// The fields of a rate, from which its rule is built. Each kind of rate has a struct that implements it.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll_spec::{Rate, TokenBucket, Units, document, read_one};
+///
+/// let root = document("{ burst: 5, refill: 100, every: 1m }", "a token bucket")?;
+/// let bucket: TokenBucket = read_one(&root, Units::Required)?;
+/// let gate = Gate::new(bucket.rule().unwrap());
+/// assert!(gate.try_acquire(5).is_ok() && gate.try_acquire(1).is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 pub trait Rate {
     /// The rule in `plimsoll`.
     type Rule: RateRule;
@@ -22,7 +33,7 @@ pub trait Rate {
     ///
     /// # Errors
     ///
-    /// If the rule does not accept its numbers. The error names the field of the description.
+    /// Returns an error that names the field of the description if the rule rejects a value.
     fn rule(&self) -> Result<Self::Rule, InvalidSpec>;
 
     /// The field with the time in which the limit is replenished, and its value, if there is one such field.
@@ -52,6 +63,20 @@ fn windowed(limit: Positive, window: Period) -> Result<Quota, InvalidSpec> {
 }
 
 /// An amount in each fixed window of time.
+///
+/// The rule is [`plimsoll::FixedWindow`]. Around the border of two windows up to twice the limit may pass; a [`SlidingWindow`] or a
+/// [`TokenBucket`](crate::TokenBucket) has no such borders.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll_spec::{FixedWindow, Rate, Units, document, read_one};
+///
+/// let root = document("{ limit: 2, window: 1h }", "a fixed window")?;
+/// let window: FixedWindow = read_one(&root, Units::Required)?;
+/// let gate = Gate::new(window.rule().unwrap());
+/// assert!(gate.try_acquire(2).is_ok() && gate.try_acquire(1).is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -83,6 +108,18 @@ impl Rate for FixedWindow {
 }
 
 /// An amount in a window that slides by segments.
+///
+/// The rule is [`plimsoll::SlidingWindow`]: never more than the limit in any window. Usage becomes available again when the window
+/// has moved past its whole segment, so up to one segment late.
+///
+/// ```
+/// use plimsoll_spec::{Rate, SlidingWindow, Units, document, read_one};
+///
+/// let root = document("{ limit: 1000, window: 1m, segments: 12 }", "a sliding window")?;
+/// let window: SlidingWindow = read_one(&root, Units::Required)?;
+/// assert_eq!(window.rule().unwrap().segments(), 12);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -110,6 +147,19 @@ impl Rate for SlidingWindow {
 }
 
 /// An amount in any window, exactly: every grant is stored.
+///
+/// The rule is [`plimsoll::SlidingLog`]: exact, with 16 bytes for each grant in the window, so for small limits.
+///
+/// ```
+/// use plimsoll::Gate;
+/// use plimsoll_spec::{SlidingLog, Rate, Units, document, read_one};
+///
+/// let root = document("{ limit: 3, window: 10m, count_denied: true }", "a sliding log")?;
+/// let log: SlidingLog = read_one(&root, Units::Required)?;
+/// let gate = Gate::new(log.rule().unwrap());
+/// assert!(gate.try_acquire(3).is_ok() && gate.try_acquire(1).is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -146,6 +196,9 @@ impl Rate for SlidingLog {
 }
 
 /// An amount in a sliding window, estimated from two counts.
+///
+/// The rule is [`plimsoll::SlidingCounter`], for very many keys: 32 bytes each, and an estimate that may admit nearly twice the limit
+/// around a border.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -170,6 +223,8 @@ impl Rate for SlidingCounter {
 }
 
 /// An even rate; unused permits are saved, and can be used at once later.
+///
+/// The rule is [`plimsoll::Smooth`], as made by its `bursty`. A request may take more than is saved; the next one waits for it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -191,6 +246,8 @@ impl Rate for SmoothBursty {
 }
 
 /// An even rate that is slower when cold.
+///
+/// The rule is [`plimsoll::Smooth`], as made by its `warm_up`: for servers with caches that must fill first.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -223,6 +280,8 @@ impl Rate for SmoothWarmup {
 }
 
 /// An amount in each cycle; reservations may reach into later cycles.
+///
+/// The rule is [`plimsoll::Refresh`]. A reservation takes from later cycles, as far ahead as `max_wait` allows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]

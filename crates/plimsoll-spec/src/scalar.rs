@@ -22,6 +22,15 @@ const A_DURATION_OR_NANOS: &str =
     "a duration such as 250ms, 1s, 5m, 1h or 1d, or a whole number of nanoseconds";
 
 /// The meaning of a duration without a unit.
+///
+/// ```
+/// use plimsoll_spec::{Units, document};
+///
+/// let node = document("1500", "a duration")?;
+/// assert!(Units::Required.nanos(&node).is_err());
+/// assert_eq!(Units::OrNanos.nanos(&node)?, 1500);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
     /// A mistake, in files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
@@ -35,7 +44,7 @@ impl Units {
     ///
     /// # Errors
     ///
-    /// If `node` holds something else.
+    /// Returns an error if `node` holds another value.
     pub fn duration(self, node: &Node) -> Read<Duration> {
         self.nanos(node).map(Duration::from_nanos)
     }
@@ -44,7 +53,7 @@ impl Units {
     ///
     /// # Errors
     ///
-    /// If `node` holds something else.
+    /// Returns an error if `node` holds another value.
     pub fn period(self, node: &Node) -> Read<Duration> {
         let period = self.duration(node)?;
         if period.is_zero() {
@@ -57,7 +66,7 @@ impl Units {
     ///
     /// # Errors
     ///
-    /// If `node` holds something else.
+    /// Returns an error if `node` holds another value.
     pub fn nanos(self, node: &Node) -> Read<u64> {
         match digits(node) {
             Some(0) => return Ok(0),
@@ -111,7 +120,7 @@ fn written_with_unit(text: &str) -> Option<String> {
     Some(format!("did you mean `{number}{known}`?"))
 }
 
-/// The problem that `node` is not `what`.
+/// The problem that `node` is not `what`: `expected WHAT, found …`. A value that was substituted is shown as it is in the file.
 #[must_use]
 pub fn expected(what: &str, node: &Node) -> Problem {
     Problem::new(
@@ -138,7 +147,13 @@ fn found(node: &Node) -> String {
     }
 }
 
-/// A hint for an unknown word: the nearest known word, or all known words if they are few.
+/// A hint for an unknown word: the nearest known word, or all known words if they are few. Empty if there is no hint.
+///
+/// ```
+/// use plimsoll_spec::scalar::nearest;
+///
+/// assert_eq!(nearest("brust", ["burst", "refill"].into_iter()), ", did you mean `burst`?");
+/// ```
 #[must_use]
 pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let close = |word: &&str| {
@@ -165,7 +180,7 @@ pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) 
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn text(node: &Node) -> Read<String> {
     match &node.value {
         Value::Scalar { text, .. } if !node.is_null() && !text.is_empty() => Ok(text.clone()),
@@ -173,11 +188,19 @@ pub fn text(node: &Node) -> Read<String> {
     }
 }
 
-/// One of the words of `table`.
+/// One of the words of `table`, as the value beside it.
+///
+/// ```
+/// use plimsoll_spec::{document, scalar::word};
+///
+/// let modes = [("enforce", true), ("shadow", false)];
+/// assert!(!word(&document("shadow", "a mode")?, &modes)?);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 ///
 /// # Errors
 ///
-/// If it is another word. The message names the nearest one.
+/// Returns an error with the nearest word of the table if it is another word.
 pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
     let unknown = text(node)?;
     match table.iter().find(|(word, _)| *word == unknown) {
@@ -196,7 +219,7 @@ pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn flag(node: &Node) -> Read<bool> {
     match plain(node) {
         Some("true") => Ok(true),
@@ -209,7 +232,7 @@ pub fn flag(node: &Node) -> Read<bool> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn cost(node: &Node) -> Read<u64> {
     whole(node, 0, u64::MAX)
 }
@@ -218,7 +241,7 @@ pub fn cost(node: &Node) -> Read<u64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn positive(node: &Node) -> Read<u64> {
     whole(node, 1, u64::MAX)
 }
@@ -227,7 +250,7 @@ pub fn positive(node: &Node) -> Read<u64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn count(node: &Node, least: u32) -> Read<u32> {
     let number = whole(node, least.into(), u32::MAX.into())?;
     // It is at most that.
@@ -260,7 +283,7 @@ pub fn amount(text: &str) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn total(node: &Node) -> Read<u64> {
     digits(node).ok_or_else(|| expected("a whole number, 0 or more", node))
 }
@@ -269,7 +292,7 @@ pub fn total(node: &Node) -> Read<u64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn fraction(node: &Node) -> Read<f64> {
     let number =
         plain(node).filter(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
@@ -283,7 +306,7 @@ pub fn fraction(node: &Node) -> Read<f64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn signed(node: &Node) -> Read<f64> {
     let number = plain(node).and_then(|text| text.parse::<f64>().ok());
     number
@@ -295,7 +318,7 @@ pub fn signed(node: &Node) -> Read<f64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn rate(node: &Node) -> Read<f64> {
     fraction(node)
         .ok()
@@ -307,7 +330,7 @@ pub fn rate(node: &Node) -> Read<f64> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn period(node: &Node) -> Read<Duration> {
     Units::Required.period(node)
 }
@@ -316,7 +339,7 @@ pub fn period(node: &Node) -> Read<Duration> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn duration(node: &Node) -> Read<Duration> {
     Units::Required.duration(node)
 }
@@ -325,7 +348,7 @@ pub fn duration(node: &Node) -> Read<Duration> {
 ///
 /// # Errors
 ///
-/// If `node` holds something else.
+/// Returns an error if `node` holds another value.
 pub fn nanos(node: &Node) -> Read<u64> {
     Units::Required.nanos(node)
 }

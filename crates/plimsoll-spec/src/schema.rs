@@ -12,9 +12,16 @@ use crate::limiter::{Common, Kind, Limiter, STORABLE};
 /// Fields of those kinds only that a store can hold.
 const OF_STORED: [&str; 3] = ["store", "outage", "borrow"];
 
-/// The JSON Schema of a kind of file that is read into `T`, as text.
+/// The JSON Schema (draft 7) of a kind of file that is read into `T`, as indented text.
 ///
-/// It checks fields, keywords, numbers and units. The reader checks what depends on the whole file.
+/// The schema checks fields, keywords, numbers and units. Only the reader checks conditions over the whole file, such as names that
+/// must exist.
+///
+/// ```
+/// use plimsoll_spec::{Queue, schema_of};
+///
+/// assert!(schema_of::<Queue>().contains("QueueBoundCounts"));
+/// ```
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> String {
     let generator = SchemaSettings::draft07().into_generator();
@@ -94,9 +101,8 @@ fn short_forms(branches: &[Value]) -> Vec<Value> {
             "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[0-9]+[kMG]?$" }]
         });
     }
-    let slots =
-        json!({ "description": "How many at the same time.", "type": "integer", "minimum": 1 });
-    let found = json!({ "description": "As many at the same time as an algorithm finds right.", "const": "adaptive" });
+    let slots = json!({ "description": "The number in flight.", "type": "integer", "minimum": 1 });
+    let found = json!({ "description": "The number in flight, found by an algorithm.", "const": "adaptive" });
     let slots = short(
         find("concurrency", None),
         &["kind", "limit"],
@@ -108,7 +114,7 @@ fn short_forms(branches: &[Value]) -> Vec<Value> {
     [rate, slots, found].into_iter().flatten().collect()
 }
 
-/// The schema of a rate in its short form.
+/// The schema of a rate in its short form, such as `100/s`.
 #[must_use]
 pub fn rate() -> Value {
     json!({
@@ -118,7 +124,8 @@ pub fn rate() -> Value {
     })
 }
 
-/// Adds the fields of the map that `of` describes to each branch of the schema of a [`Limiter`].
+/// Adds the fields of the map that `of` describes to each branch of the schema of a [`Limiter`], for files whose limiters have more
+/// fields.
 pub fn with_fields(limiter: &mut Schema, of: &Schema) {
     let fields = properties(of);
     let branches = limiter.get_mut("oneOf").and_then(Value::as_array_mut);

@@ -1,4 +1,4 @@
-//! Stores, and what a limiter that is kept in one may say.
+//! Stores, and the fields of limiters in a store.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -59,11 +59,11 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Reads the secret.
+    /// Reads the secret from the environment or from its file.
     ///
     /// # Errors
     ///
-    /// If it is not where it should be, or empty. The message says where, and nothing of what was found there.
+    /// Returns a message with the source, and never with a part of the secret, if the secret cannot be read or is empty.
     pub fn read(&self) -> Result<Vec<u8>, String> {
         let (what, secret) = match (&self.env, &self.file) {
             (Some(name), _) => {
@@ -89,7 +89,7 @@ impl Secret {
 }
 
 impl Store {
-    /// What says where it keeps things, and by which names: stores that are the same in this share them.
+    /// The identity of the store: its addresses, its namespace, and the form of its keys. Stores that compare equal share their states.
     #[must_use]
     pub fn place(&self) -> impl PartialEq {
         let naming = (&self.key_secret, self.raw_keys);
@@ -101,7 +101,17 @@ fn plimsoll() -> String {
     "plimsoll".to_owned()
 }
 
-/// The address of a Redis. Printed it has no password, and what comes from elsewhere stands there as it does in the file.
+/// The address of a Redis. `Display` and `Debug` hide the password, and show variables as they are written in the file.
+///
+/// ```
+/// use plimsoll_spec::{Units, Url, document, read_one};
+///
+/// let root = document("redis://anna:secret@10.0.0.1:6379", "an address")?;
+/// let url: Url = read_one(&root, Units::Required)?;
+/// assert_eq!(url.to_string(), "redis://anna:***@10.0.0.1:6379");
+/// assert_eq!(url.address(), "redis://anna:secret@10.0.0.1:6379");
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     address: String,
@@ -109,18 +119,18 @@ pub struct Url {
 }
 
 impl Url {
-    /// How an address begins.
+    /// The schemes of addresses: plain and TLS.
     pub const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
-    /// What one looks like, for messages.
+    /// The description of a valid address, for messages.
     pub const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
 
-    /// The address itself, which is a secret.
+    /// The address with its password. It must not be logged.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// What a message may show of a text that is no address: before an `@` there may be a password, wherever it begins.
+    /// The part of an invalid address that a message may show: the text from its last `@` on, since a password may be before it.
     pub fn hidden(text: &str) -> Cow<'_, str> {
         match text.rsplit_once('@') {
             Some((_, host)) => format!("…@{host}").into(),
@@ -133,7 +143,7 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match &self.written {
             None => self.address.as_str(),
-            // There may be a password before or after what comes from elsewhere.
+            // There may be a password before or after a variable.
             Some(Written::Text(text)) => text.as_str(),
             Some(written) => return written.fmt(f),
         };
@@ -223,13 +233,13 @@ impl JsonSchema for Url {
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]
 pub enum Outage {
-    /// The same for everybody.
+    /// The same answer for all requests.
     Word(Always),
     /// Each process decides by itself.
     Local(Share),
 }
 
-/// The same answer for everybody.
+/// The same answer for all requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Always {
@@ -247,7 +257,7 @@ pub enum Always {
 )]
 #[non_exhaustive]
 pub struct Share {
-    /// Which part of the limit each process grants by itself, at most 1: with 4 processes, 0.25 is the limit again.
+    /// The fraction of the limit that each process grants by itself, at most 1: with 4 processes, 0.25 is the limit again.
     pub local: Number,
 }
 
@@ -260,21 +270,21 @@ impl Serialize for Outage {
     }
 }
 
-/// How a process takes from the store in batches, and decides by itself.
+/// Borrowing: a process takes from the store in batches, and decides by itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "how to borrow, such as { most: 50 }")]
 #[non_exhaustive]
 pub struct Borrow {
-    /// The most that a process holds for a key, and so may grant too late: a twentieth of the limit unless set.
+    /// The largest amount that a process holds for a key, and so may grant late: a twentieth of the limit unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<Positive>,
-    /// For how long a batch is to be enough.
+    /// The time for which a batch should last.
     #[serde(default = "micros::<50_000>")]
     pub target: Span,
-    /// After which time what was not used goes back.
+    /// The time after which unused tokens are returned.
     #[serde(default = "millis::<1000>")]
     pub keep: Period,
-    /// For how many keys at once. The store decides for others.
+    /// The largest number of keys with batches. The store decides for others.
     #[serde(default = "positive::<10_000>")]
     pub max_keys: Positive,
 }

@@ -28,7 +28,7 @@ pub(crate) fn tree(text: &str) -> Read<Node> {
     lines.table(table.get_ref(), &span, MAX_DEPTH)
 }
 
-/// Where the lines of a text begin.
+/// The starts of the lines of a text.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,

@@ -5,7 +5,7 @@
 //! field of every type carries its place along. So the events of the YAML parser become a small tree first, and
 //! all meaning is read from the tree. JSON needs nothing of its own: a JSON document is a YAML document.
 //!
-//! What could be used to exhaust memory or the stack is refused here, once: depth, number of nodes (aliases
+//! Input that could exhaust memory or the stack is refused here, once: depth, number of nodes (aliases
 //! count as often as they are used), duplicate keys, tags, several documents.
 
 use std::collections::HashMap;
@@ -24,11 +24,11 @@ const MAX_NODES: usize = 1_000_000;
 /// characters.
 const MAX_ALIASED_BYTES: usize = 16 << 20;
 
-/// Reads the one document of `text`; `None` if there is nothing in it.
+/// Parses the one document of `text`, in YAML or JSON. `None` if `text` is empty.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong with it as YAML.
+/// Returns the first syntax error, with its place.
 pub fn parse(text: &str) -> Read<Option<Node>> {
     let mut builder = Builder::default();
     let options = granit_parser::options! {
@@ -45,11 +45,21 @@ pub fn parse(text: &str) -> Read<Option<Node>> {
     Ok(builder.root.filter(|root| !root.is_null()))
 }
 
-/// Reads the one document of `text`, which must not be empty. `what` names it in the message if it is.
+/// Parses the one document of `text`, in YAML or JSON, which must not be empty. `what` describes it in messages.
+///
+/// ```
+/// use plimsoll_spec::{Place, Value, document};
+///
+/// let root = document("limits:\n  api: 100/s\n", "limits")?;
+/// let Value::Map(entries) = &root.value else { panic!("a map") };
+/// let Value::Map(limits) = &entries[0].value.value else { panic!("a map") };
+/// assert_eq!((limits[0].key.as_str(), limits[0].place), ("api", Place::new(2, 3)));
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 ///
 /// # Errors
 ///
-/// The first thing that is wrong with it as YAML.
+/// Returns the first syntax error, with its place, or an error that `what` was expected if `text` is empty.
 pub fn document(text: &str, what: &str) -> Read<Node> {
     parse(text)?.ok_or_else(|| {
         let message = format!("expected {what}, found nothing");

@@ -1,4 +1,4 @@
-//! Single values that mean something: their types, and how they look in the schema and in print.
+//! Types of single values, with their schema and their printed form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,39 +7,66 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// An amount, such as a limit or a number of tokens: a whole number, at least 1.
+/// An amount, such as a limit or a number of tokens: a whole number, at least 1. In configuration files 0 is an error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Positive(pub u64);
 
-/// How many there are of something: a whole number of 32 bits, at least 1.
+/// A count, such as a number of segments or a weight: a whole number of 32 bits, at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Count(pub u32);
 
-/// A number above 0.
+/// A finite number above 0, which may be a fraction.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Number(pub f64);
 
-/// Any number, also one below 0.
+/// A finite number of either sign.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Signed(pub f64);
 
-/// A duration, 0 allowed.
+/// A duration in nanoseconds, 0 allowed. It serializes with the largest unit that is exact, such as `250ms`.
+///
+/// ```
+/// use plimsoll_spec::{Span, Units, document, read_one};
+/// use std::time::Duration;
+///
+/// let span: Span = read_one(&document("1500ms", "a duration")?, Units::Required)?;
+/// assert_eq!(Duration::from(span), Duration::from_millis(1500));
+/// // A number without a unit is a mistake.
+/// assert!(read_one::<Span>(&document("1500", "a duration")?, Units::Required).is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub struct Span(pub u64);
 
-/// A duration above 0.
+/// A duration above 0, in nanoseconds. It serializes as a [`Span`] does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub struct Period(pub u64);
 
-/// A name, of a limiter or of something else that is referred to.
+/// The name of a limiter or of another entry that a file refers to: at most 64 letters, digits, `_`, `-` and `.`.
+///
+/// ```
+/// use plimsoll_spec::Name;
+///
+/// assert!(Name::is_valid("per_client.v2") && !Name::is_valid("per client"));
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Name(pub String);
 
-/// Percent, 1 to 100.
+/// A percentage from 1 to 100. It is written and printed with its sign: `80%`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub struct Percent(pub u32);
 
-/// So much memory: a percentage, or bytes.
+/// An amount of memory: a percentage of the available memory, or bytes.
+///
+/// ```
+/// use plimsoll_spec::{Memory, Units, document, read_one};
+///
+/// let read = |text| read_one::<Memory>(&document(text, "memory")?, Units::Required);
+/// assert_eq!(read("80%")?.percent(), Some(80));
+/// assert_eq!(read("64KiB")?.bytes(), Some(65_536));
+/// assert!(read("64KB").is_err());
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Memory(pub String);
 
@@ -81,10 +108,10 @@ impl From<Period> for Duration {
 }
 
 impl Name {
-    /// What a name is, for messages.
+    /// The description of a valid name, for messages.
     pub const WANTED: &str = "a name of at most 64 letters, digits, `_`, `-` and `.`";
 
-    /// Whether `text` can be a name.
+    /// Whether `text` is a valid name.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -93,14 +120,14 @@ impl Name {
 }
 
 impl Memory {
-    /// The percentage, if it is one.
+    /// The percentage, from 0 to 100. `None` if the amount is in bytes.
     #[must_use]
     pub fn percent(&self) -> Option<u8> {
         let percent = digits(self.0.strip_suffix('%')?)?;
         u8::try_from(percent).ok().filter(|percent| *percent <= 100)
     }
 
-    /// The number of bytes, if it is one.
+    /// The number of bytes. `None` if the amount is a percentage, or too large for 64 bits.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         const UNITS: [(&str, u64); 4] = [
@@ -120,7 +147,7 @@ fn digits(text: &str) -> Option<u64> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// In the largest unit that says it exactly.
+/// A duration in the largest unit that is exact.
 fn with_unit(nanos: u64) -> String {
     const UNITS: [(u64, &str); 6] = [
         (86_400_000_000_000, "d"),
@@ -168,7 +195,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What the schema says of each: the same that its reader checks, as far as a schema can.
+/// Declares the schema of each type: the checks of its reader, as far as a schema can express them.
 macro_rules! described {
     ($($type:ty => $name:literal { $($schema:tt)+ })+) => {$(
         impl JsonSchema for $type {

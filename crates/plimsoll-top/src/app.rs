@@ -15,7 +15,7 @@ const PAGE: isize = 10;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Connection {
-    /// Nothing has been received yet.
+    /// No data has been received yet.
     Connecting,
     /// Ticks are received.
     Live,

@@ -64,7 +64,7 @@ pub struct Limit {
     pub would_refuse: u64,
     /// The tiers, by name.
     pub tiers: BTreeMap<String, Tier>,
-    /// What an adaptive limit has learned.
+    /// The state of an adaptive limit.
     pub learned: Option<Learned>,
 }
 
@@ -106,7 +106,7 @@ pub struct Tier {
     pub denied_total: u64,
 }
 
-/// What an adaptive limit has learned.
+/// The state of an adaptive limit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -137,7 +137,7 @@ pub struct Reload {
 pub struct Upstream {
     /// The name of its pool.
     pub pool: String,
-    /// Where it is.
+    /// Its address.
     pub address: String,
     /// Requests that it is busy with.
     pub in_flight: u64,
@@ -154,11 +154,11 @@ pub struct Upstream {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Quotas {
-    /// How many proxies there are.
+    /// The number of proxies.
     pub streams: u64,
-    /// How many limits, by key, they share.
+    /// The number of limits, by key, that they share.
     pub buckets: u64,
-    /// Those of them that are shown.
+    /// The limits that are shown.
     pub shown: Vec<Quota>,
 }
 
@@ -171,20 +171,20 @@ pub struct Quota {
     pub limit: String,
     /// The key that it is for, masked.
     pub key: Option<String>,
-    /// What each proxy has of it.
+    /// The share of each proxy.
     pub shares: Vec<Shared>,
 }
 
-/// What one proxy has of a limit, and wants.
+/// The share of one proxy, and its demand.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Shared {
     /// The number of its connection.
     pub stream: Option<u64>,
-    /// What it has.
+    /// Its share.
     pub has: Option<Share>,
-    /// What it wants.
+    /// Its demand, in requests per second.
     pub wants_per_second: Option<f64>,
     /// In how many seconds what it has runs out.
     pub expires_in: Option<f64>,
@@ -196,7 +196,7 @@ pub struct Shared {
     pub denied: u64,
 }
 
-/// So many requests in so many seconds.
+/// A number of requests per number of seconds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -225,8 +225,8 @@ pub struct Keys {
 pub struct Key {
     /// The key, masked.
     pub key: String,
-    /// How often it came.
+    /// The number of its requests.
     pub count: u64,
-    /// By how much that may be too high.
+    /// The largest possible excess of `count`.
     pub error: u64,
 }

@@ -1,5 +1,6 @@
 //! Servers of tests, and a client for them.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -48,7 +49,10 @@ impl Running {
                 panic!("{command:?} does not start: {error}")
             }
             Err(_) => {
-                eprintln!("SKIPPED: {command:?} is not installed here");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIPPED: {command:?} is not installed here"
+                );
                 None
             }
         }

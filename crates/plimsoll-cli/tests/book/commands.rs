@@ -266,7 +266,11 @@ fn every_command_does_what_its_page_shows() {
                 panic!("{} needs {missing}", page.name)
             }
             Some(missing) => {
-                eprintln!("SKIPPED: {}: there is no {missing} here", page.name);
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIPPED: {}: there is no {missing} here",
+                    page.name
+                );
                 false
             }
             None => true,

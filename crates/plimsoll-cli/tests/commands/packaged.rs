@@ -89,7 +89,10 @@ fn health_says_whether_a_server_is_ready() {
 fn the_debian_package_has_what_its_files_name() {
     let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
     if !(has("dpkg-deb") && has("dpkg-shlibdeps")) {
-        eprintln!("SKIPPED: the Debian package: no dpkg-deb and dpkg-shlibdeps (Debian: dpkg-dev)");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: the Debian package: no dpkg-deb and dpkg-shlibdeps (Debian: dpkg-dev)"
+        );
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,5 +1,6 @@
 //! `plimsoll top`, of a real server: printed once, drawn, and in a terminal.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::sync::mpsc::channel;
@@ -216,7 +217,7 @@ fn in_a_terminal_it_follows_keys_sizes_and_a_server_that_comes_back() {
             std::env::var_os("PLIMSOLL_REQUIRE_TMUX").is_none(),
             "no tmux, which PLIMSOLL_REQUIRE_TMUX asks for"
         );
-        eprintln!("SKIPPED: no tmux (Debian: tmux)");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no tmux (Debian: tmux)");
         return;
     }
     let dir = Dir::new();

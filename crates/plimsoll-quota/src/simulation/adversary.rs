@@ -9,8 +9,8 @@ use crate::ledger::{Holding, Ledger};
 use crate::member::Member;
 use crate::share::NANO;
 use crate::simulation::chance::Chance;
-use crate::simulation::outcome::Watch;
-use crate::simulation::proxy::{Proxy, Verdict, Without};
+use crate::simulation::proxy::{Proxy, ProxyDecision, Without};
+use crate::simulation::result::Watch;
 use crate::timing::Timing;
 
 const TIMING: Timing = Timing::ENVOY;
@@ -76,7 +76,7 @@ fn run(seed: u64) -> f64 {
         for party in &mut parties {
             party.deliver(now);
             // With no token left behind, whatever is made from nothing shows.
-            while greedy && party.proxy.request(moment) == Verdict::Allowed {
+            while greedy && party.proxy.request(moment) == ProxyDecision::Allowed {
                 watch.admitted(moment);
             }
         }
@@ -106,7 +106,7 @@ fn run(seed: u64) -> f64 {
             }
             _ => {
                 for _ in 0..chance.between(1, 40) {
-                    if party.proxy.request(moment) == Verdict::Allowed {
+                    if party.proxy.request(moment) == ProxyDecision::Allowed {
                         watch.admitted(moment);
                     }
                 }

@@ -1,29 +1,40 @@
-//! What is simulated.
+//! The description of a simulated fleet.
 
 use std::fmt;
 use std::time::Duration;
 
 use plimsoll::{Moment, Quota};
 
-use crate::simulation::outcome::Outcome;
 use crate::simulation::proxy::Without;
+use crate::simulation::result::FleetResult;
 use crate::simulation::world::World;
 use crate::timing::Timing;
 
-/// A part of the network that is cut off for a time: no message passes, and the server notices late.
+/// A network partition: for a time no message passes between the server and some proxies, and the server notices late.
+///
+/// The proxies keep their assignments until these expire; the server lends them to no other member before.
+///
+/// ```
+/// use plimsoll::Quota;
+/// use plimsoll_quota::simulation::{NetworkPartition, ProxyFleet};
+///
+/// let fleet = ProxyFleet::new(Quota::per_second(100), 100, 10);
+/// let result = fleet.partition(NetworkPartition::new(30, 60, 2)).run(1);
+/// assert!(result.worst <= 100.0);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Partition {
-    /// From when, in seconds.
+pub struct NetworkPartition {
+    /// The second at which the partition begins.
     pub from: u64,
-    /// Until when.
+    /// The second at which the partition ends.
     pub to: u64,
-    /// How many of the proxies, from the first on.
+    /// The number of proxies that are cut off, from the first on. More than there are means all.
     pub proxies: usize,
 }
 
-impl Partition {
-    /// Cuts off the first `proxies` from one second to another.
+impl NetworkPartition {
+    /// Cuts off the first `proxies` from second `from` to second `to`.
     #[must_use]
     pub const fn new(from: u64, to: u64, proxies: usize) -> Self {
         Self { from, to, proxies }
@@ -32,8 +43,24 @@ impl Partition {
 
 type DemandOf = Box<dyn Fn(usize, Moment) -> f64 + Send + Sync>;
 
-/// A fleet of proxies that share a limit, and what happens to it.
-pub struct Fleet {
+/// A fleet of proxies that share a limit, and the faults it meets.
+///
+/// [`run`](Self::run) simulates it in virtual time. Every setter returns the fleet. Without faults, messages take at most
+/// 20 ms and nothing breaks.
+///
+/// ```
+/// use plimsoll::Quota;
+/// use plimsoll_quota::simulation::ProxyFleet;
+///
+/// // Streams break every 50 seconds on average, and the server is restarted once.
+/// let fleet = ProxyFleet::new(Quota::per_second(200), 100, 8)
+///     .cuts(0.02)
+///     .server_restart(60);
+/// let result = fleet.run(7);
+/// assert_eq!(result, fleet.run(7), "a seed decides everything");
+/// assert!(!result.overlent && result.worst <= 100.0);
+/// ```
+pub struct ProxyFleet {
     pub(super) quota: Quota,
     pub(super) burst: u64,
     pub(super) proxies: usize,
@@ -46,11 +73,12 @@ pub struct Fleet {
     pub(super) cuts: f64,
     pub(super) proxy_restarts: f64,
     pub(super) server_restarts: Vec<u64>,
-    pub(super) partitions: Vec<Partition>,
+    pub(super) partitions: Vec<NetworkPartition>,
 }
 
-impl Fleet {
-    /// So many proxies that share a limit, for two minutes, on a good network. Each has a demand of twice its equal part.
+impl ProxyFleet {
+    /// A fleet of `proxies` that share `quota` with a burst of `burst`, for two minutes, on a network without faults. Each
+    /// proxy has a demand of twice its equal part.
     #[must_use]
     pub fn new(quota: Quota, burst: u64, proxies: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "demand is about")]
@@ -73,86 +101,89 @@ impl Fleet {
         }
     }
 
-    /// Requests per second of a proxy at a moment.
+    /// Sets the demand: the requests per second of a proxy, by its index, at a moment. Default: twice its equal part.
     #[must_use]
     pub fn demand(mut self, of: impl Fn(usize, Moment) -> f64 + Send + Sync + 'static) -> Self {
         self.demand = Box::new(of);
         self
     }
 
-    /// How long it runs.
+    /// Sets the duration in seconds. Default: 120.
     #[must_use]
     pub fn seconds(mut self, seconds: u64) -> Self {
         self.seconds = seconds;
         self
     }
 
-    /// What proxies do without an assignment: they deny, unless said otherwise.
+    /// Sets the behaviour of proxies without an assignment. Default: [`Without::Deny`], unlike Envoy's.
     #[must_use]
     pub fn without(mut self, without: Without) -> Self {
         self.without = without;
         self
     }
 
-    /// When members report and how long assignments last.
+    /// Sets the interval of reports and the lifetime of assignments. Default: [`Timing::ENVOY`].
     #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
         self
     }
 
-    /// The longest that a message takes; it takes anything up to that.
+    /// Sets the longest delay of a message. Delays are uniform between 0 and this. Default: 20 ms. The bound of the
+    /// division holds while a message takes no longer than [`Timing::settle`].
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// By how much the clock of a proxy is ahead of that of the server at most; each by its own part of it.
+    /// Sets the largest clock skew: each proxy's clock is ahead of the server's by a part of it. Default: none.
     #[must_use]
     pub fn skew(mut self, skew: Duration) -> Self {
         self.skew = skew;
         self
     }
 
-    /// How often the stream of a proxy breaks, per second; what is under way then is lost.
+    /// Sets how often the stream of each proxy breaks, per second on average. Messages on the stream are lost then.
+    /// Default: never.
     #[must_use]
     pub fn cuts(mut self, per_second: f64) -> Self {
         self.cuts = per_second;
         self
     }
 
-    /// How often a proxy is restarted, per second.
+    /// Sets how often each proxy is restarted, per second on average. It loses its assignment then. Default: never.
     #[must_use]
     pub fn proxy_restarts(mut self, per_second: f64) -> Self {
         self.proxy_restarts = per_second;
         self
     }
 
-    /// The second at which the server is restarted. Once more for each call.
+    /// Restarts the server at a second. Each call adds a restart. The server loses its state, and continues with
+    /// [`Division::restarted`](crate::Division::restarted).
     #[must_use]
     pub fn server_restart(mut self, second: u64) -> Self {
         self.server_restarts.push(second);
         self
     }
 
-    /// A part of the network that is cut off. Once more for each call.
+    /// Adds a partition of the network.
     #[must_use]
-    pub fn partition(mut self, partition: Partition) -> Self {
+    pub fn partition(mut self, partition: NetworkPartition) -> Self {
         self.partitions.push(partition);
         self
     }
 
-    /// Runs from a seed.
+    /// Runs the simulation. Runs with the same seed have the same result.
     #[must_use]
-    pub fn run(&self, seed: u64) -> Outcome {
+    pub fn run(&self, seed: u64) -> FleetResult {
         World::new(self, seed).run()
     }
 }
 
-impl fmt::Debug for Fleet {
+impl fmt::Debug for ProxyFleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fleet")
+        f.debug_struct("ProxyFleet")
             .field("quota", &self.quota)
             .field("burst", &self.burst)
             .field("proxies", &self.proxies)

@@ -1,27 +1,27 @@
 //! A fleet of proxies that divide a limit, on a network that loses, delays and parts, in virtual time.
 //!
-//! A [`Fleet`] runs from a seed, the same way every time: [`Proxy`] decides as Envoy does, a [`Division`](crate::Division) divides, and
+//! A [`ProxyFleet`] runs from a seed, the same way every time: [`Proxy`] decides as Envoy does, a [`Division`](crate::Division) divides, and
 //! streams between them are delayed and cut, proxies and the server restarted, and parts of the network cut off. The
-//! [`Outcome`] has the admitted requests, and the largest excess over the limit in any span of time.
+//! [`FleetResult`] has the admitted requests, and the largest excess over the limit in any span of time.
 //!
 //! ```
 //! use plimsoll::Quota;
-//! use plimsoll_quota::simulation::Fleet;
+//! use plimsoll_quota::simulation::ProxyFleet;
 //!
-//! let fleet = Fleet::new(Quota::per_second(100), 100, 20).demand(|proxy, _| if proxy == 0 { 80.0 } else { 2.0 });
-//! let outcome = fleet.seconds(60).run(1);
-//! assert!(outcome.worst <= 100.0, "never more above the rate than the burst");
-//! assert!(outcome.admitted[0] > 3 * outcome.admitted[1]);
+//! let fleet = ProxyFleet::new(Quota::per_second(100), 100, 20).demand(|proxy, _| if proxy == 0 { 80.0 } else { 2.0 });
+//! let result = fleet.seconds(60).run(1);
+//! assert!(result.worst <= 100.0, "never more above the rate than the burst");
+//! assert!(result.admitted[0] > 3 * result.admitted[1]);
 //! ```
 
 #[cfg(test)]
 mod adversary;
 mod chance;
 mod fleet;
-mod outcome;
 mod proxy;
+mod result;
 mod world;
 
-pub use fleet::{Fleet, Partition};
-pub use outcome::Outcome;
-pub use proxy::{Proxy, Verdict, Without};
+pub use fleet::{NetworkPartition, ProxyFleet};
+pub use proxy::{Proxy, ProxyDecision, Without};
+pub use result::FleetResult;

@@ -8,33 +8,53 @@ use crate::demand::Usage;
 use crate::division::Push;
 use crate::share::NANO;
 
-/// What a proxy does without an assignment: `no_assignment_behavior` and what comes when an assignment has run out.
+/// The behaviour of a proxy without an assignment: before the first one arrives (Envoy's `no_assignment_behavior`), and after one
+/// has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Without {
-    /// All requests pass, which is Envoy's default.
+    /// All requests pass. Envoy's default.
     #[default]
     Allow,
-    /// None pass.
+    /// All requests are refused.
     Deny,
 }
 
-/// What became of a request.
+/// The decision of a [`Proxy`] on one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Verdict {
-    /// It took a token of the assignment.
+pub enum ProxyDecision {
+    /// The request took a token of the assignment.
     Allowed,
-    /// It passed because there was no assignment.
+    /// The request passed because the proxy has no assignment and allows requests then.
     Unassigned,
-    /// It was refused.
+    /// The request was refused: the bucket is empty, the share is empty, or the proxy has no assignment.
     Denied,
 }
 
-/// The quota bucket of one proxy, as Envoy has it.
+/// The quota bucket of one proxy, with Envoy's behaviour.
 ///
-/// A first assignment starts full; another one keeps the part of tokens that is left, in whole tokens, rounded down; the same
-/// one only lasts longer; and one that is not sent again runs out. Tokens are refilled continuously. The counting is exact.
+/// The bucket of the first assignment starts full. A different assignment keeps the fraction of tokens that is left, in whole
+/// tokens, rounded down; the same assignment is only renewed; and one that is not renewed expires. Tokens are refilled
+/// continuously. The arithmetic is exact.
+///
+/// ```
+/// use plimsoll::{Moment, Quota};
+/// use plimsoll_quota::simulation::{Proxy, ProxyDecision, Without};
+/// use plimsoll_quota::{Division, Timing};
+///
+/// let now = Moment::ORIGIN;
+/// let mut proxy = Proxy::new(Without::Deny);
+/// assert_eq!(proxy.request(now), ProxyDecision::Denied);
+///
+/// let mut division = Division::new(Quota::per_second(2), 4, Timing::ENVOY, now);
+/// division.join(now);
+/// proxy.receive(&division.pushes(now)[0], now);
+/// assert!(proxy.is_assigned(now));
+/// assert_eq!(proxy.request(now), ProxyDecision::Allowed);
+/// let usage = proxy.report(now);
+/// assert_eq!((usage.allowed, usage.denied), (1, 1));
+/// ```
 #[derive(Debug)]
 pub struct Proxy {
     without: Without,
@@ -62,7 +82,7 @@ struct Bucket {
 }
 
 impl Proxy {
-    /// A proxy that has just started.
+    /// A proxy without an assignment, as after its start.
     #[must_use]
     pub fn new(without: Without) -> Self {
         Self {
@@ -73,7 +93,7 @@ impl Proxy {
         }
     }
 
-    /// An assignment arrives.
+    /// Applies an assignment. It expires after its lifetime, in whole seconds, unless it arrives again.
     pub fn receive(&mut self, push: &Push, now: Moment) {
         self.expire(now);
         let old = self.assigned.take().and_then(|assigned| assigned.bucket);
@@ -82,23 +102,23 @@ impl Proxy {
         self.assigned = Some(Assigned { bucket, until });
     }
 
-    /// A request comes.
-    pub fn request(&mut self, now: Moment) -> Verdict {
+    /// Decides a request, and counts it for the next report.
+    pub fn request(&mut self, now: Moment) -> ProxyDecision {
         self.expire(now);
         let bucket = self.assigned.as_mut().map(|it| it.bucket.as_mut());
-        let verdict = match bucket {
-            None if self.without == Without::Allow => Verdict::Unassigned,
-            None | Some(None) => Verdict::Denied,
+        let decision = match bucket {
+            None if self.without == Without::Allow => ProxyDecision::Unassigned,
+            None | Some(None) => ProxyDecision::Denied,
             Some(Some(bucket)) => bucket.take(now),
         };
-        match verdict {
-            Verdict::Denied => self.usage.denied += 1,
+        match decision {
+            ProxyDecision::Denied => self.usage.denied += 1,
             _ => self.usage.allowed += 1,
         }
-        verdict
+        decision
     }
 
-    /// Reports, and counts anew.
+    /// Returns the usage since the last report, and resets it. The elapsed time is in whole seconds, as Envoy sends it.
     pub fn report(&mut self, now: Moment) -> Usage {
         let mut usage = std::mem::take(&mut self.usage);
         let elapsed = self.reported.map_or(0, |at| now.since(at).as_secs());
@@ -107,7 +127,7 @@ impl Proxy {
         usage
     }
 
-    /// Whether it has an assignment.
+    /// Whether the proxy has an assignment that has not expired.
     #[must_use]
     pub fn is_assigned(&self, now: Moment) -> bool {
         self.assigned.as_ref().is_some_and(|it| now < it.until)
@@ -155,12 +175,12 @@ impl Bucket {
         self.level = (self.level + more).min(u128::from(self.max) * self.unit);
     }
 
-    fn take(&mut self, now: Moment) -> Verdict {
+    fn take(&mut self, now: Moment) -> ProxyDecision {
         self.refill(now);
         if self.level < self.unit {
-            return Verdict::Denied;
+            return ProxyDecision::Denied;
         }
         self.level -= self.unit;
-        Verdict::Allowed
+        ProxyDecision::Allowed
     }
 }

@@ -10,46 +10,46 @@ use crate::division::{Division, Push};
 use crate::member::Member;
 use crate::share::NANO;
 use crate::simulation::chance::Chance;
-use crate::simulation::fleet::Fleet;
-use crate::simulation::outcome::{Outcome, Watch};
-use crate::simulation::proxy::{Proxy, Verdict};
+use crate::simulation::fleet::ProxyFleet;
+use crate::simulation::proxy::{Proxy, ProxyDecision};
+use crate::simulation::result::{FleetResult, Watch};
 
-/// How often requests come to a proxy, all that came since at once.
+/// The interval at which requests arrive at a proxy, those of one interval together.
 const TRAFFIC: u64 = NANO / 20;
 /// The time after which the server notices a dead stream that was not closed.
 const NOTICED: u64 = 20 * NANO;
 
 #[derive(Debug)]
 pub(super) struct World<'a> {
-    fleet: &'a Fleet,
+    fleet: &'a ProxyFleet,
     chance: Chance,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     number: u64,
-    /// How many streams there were.
+    /// The number of streams opened so far.
     opened: u64,
     now: u64,
     proxies: Vec<Site>,
     server: Server,
     watch: Watch,
-    outcome: Outcome,
+    result: FleetResult,
 }
 
 /// A proxy and its end of a stream.
 #[derive(Debug)]
 struct Site {
     proxy: Proxy,
-    /// Which stream it has, if any.
+    /// Its open stream.
     stream: Option<u64>,
     cut_off: bool,
     /// Requests that are not whole yet.
     carry: f64,
-    /// When the last message of each way arrives: streams keep the order.
+    /// The arrival of the last message in each direction: streams keep the order.
     last: [u64; 2],
-    /// By which start of the server its assignment is.
+    /// The start of the server that made its assignment.
     epoch: u64,
     subscribed: bool,
-    /// What it was sent last: on which stream, and which version.
-    told: (u64, u32),
+    /// The stream and the version of the last push to it.
+    last_push: (u64, u32),
 }
 
 #[derive(Debug)]
@@ -59,9 +59,9 @@ struct Server {
     streams: BTreeMap<u64, Member>,
     members: BTreeMap<Member, Stream>,
     epoch: u64,
-    /// When its first division after a restart has arrived everywhere.
+    /// The time at which its first division after a restart has arrived at all proxies.
     divided: u64,
-    /// When it looks again.
+    /// The time of the next `Wake`.
     alarm: u64,
 }
 
@@ -69,10 +69,10 @@ struct Server {
 enum Event {
     Traffic(usize),
     Report(usize),
-    /// A report arrives: of a stream, with what was let through and refused, and the seconds.
-    Heard(Stream, u64, u64, u64),
-    /// An assignment arrives: on a stream, by which start of the server.
-    Told(Stream, u64, Told),
+    /// A report arrives: its stream, the admitted and the refused requests, and the seconds it covers.
+    ReportArrives(Stream, u64, u64, u64),
+    /// An assignment arrives: its stream, and the start of the server that made it.
+    PushArrives(Stream, u64, PushInFlight),
     Wake,
     Cut(usize),
     Restart(usize),
@@ -86,22 +86,22 @@ type Stream = (u64, usize);
 
 /// An assignment on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Told(Push);
+struct PushInFlight(Push);
 
-impl PartialOrd for Told {
+impl PartialOrd for PushInFlight {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Told {
+impl Ord for PushInFlight {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.0.member, self.0.version).cmp(&(other.0.member, other.0.version))
     }
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(fleet: &'a Fleet, seed: u64) -> Self {
+    pub(super) fn new(fleet: &'a ProxyFleet, seed: u64) -> Self {
         let site = |_| Site {
             proxy: Proxy::new(fleet.without),
             stream: None,
@@ -110,7 +110,7 @@ impl<'a> World<'a> {
             last: [0; 2],
             epoch: 0,
             subscribed: false,
-            told: (0, 0),
+            last_push: (0, 0),
         };
         let division = Division::new(fleet.quota, fleet.burst, fleet.timing, Moment::ORIGIN);
         let rate = division.view().rate;
@@ -132,16 +132,16 @@ impl<'a> World<'a> {
                 alarm: 0,
             },
             watch: Watch::new(rate),
-            outcome: Outcome {
+            result: FleetResult {
                 demanded: none.clone(),
                 admitted: none,
                 admitted_by_second: vec![0; usize::try_from(fleet.seconds).unwrap_or(0)],
-                ..Outcome::default()
+                ..FleetResult::default()
             },
         }
     }
 
-    pub(super) fn run(mut self) -> Outcome {
+    pub(super) fn run(mut self) -> FleetResult {
         self.begin();
         let end = self.fleet.seconds * NANO;
         while let Some(Reverse((at, _, event))) = self.events.pop() {
@@ -151,8 +151,8 @@ impl<'a> World<'a> {
             self.now = at;
             self.handle(event);
         }
-        self.outcome.worst = self.watch.worst();
-        self.outcome
+        self.result.worst = self.watch.worst();
+        self.result
     }
 
     fn begin(&mut self) {
@@ -183,13 +183,15 @@ impl<'a> World<'a> {
                     self.send_report(proxy);
                 }
             }
-            Event::Heard(stream, allowed, denied, seconds) => {
-                self.heard(
+            Event::ReportArrives(stream, allowed, denied, seconds) => {
+                self.report_arrives(
                     stream,
                     Usage::new(allowed, denied, std::time::Duration::from_secs(seconds)),
                 );
             }
-            Event::Told(stream, epoch, Told(push)) => self.told(stream, epoch, &push),
+            Event::PushArrives(stream, epoch, PushInFlight(push)) => {
+                self.push_arrives(stream, epoch, &push)
+            }
             Event::Wake => self.push(),
             Event::Cut(proxy) => {
                 self.fault(self.fleet.cuts, event);
@@ -222,17 +224,17 @@ impl<'a> World<'a> {
         site.carry += (self.fleet.demand)(proxy, now) * chance / 20.0;
         while site.carry >= 1.0 {
             site.carry -= 1.0;
-            self.outcome.demanded[proxy] += 1;
+            self.result.demanded[proxy] += 1;
             match site.proxy.request(local) {
-                Verdict::Denied => {}
-                Verdict::Unassigned => self.outcome.unassigned += 1,
-                Verdict::Allowed
+                ProxyDecision::Denied => {}
+                ProxyDecision::Unassigned => self.result.unassigned += 1,
+                ProxyDecision::Allowed
                     if site.epoch < self.server.epoch && self.now > self.server.divided =>
                 {
-                    self.outcome.stale += 1;
+                    self.result.stale += 1;
                 }
-                Verdict::Allowed => {
-                    self.outcome.admit(proxy, now);
+                ProxyDecision::Allowed => {
+                    self.result.admit(proxy, now);
                     self.watch.admitted(now);
                 }
             }
@@ -255,13 +257,13 @@ impl<'a> World<'a> {
             *opened
         });
         let seconds = usage.elapsed.as_secs();
-        let heard = Event::Heard((stream, proxy), usage.allowed, usage.denied, seconds);
-        self.send(proxy, 0, heard);
+        let report = Event::ReportArrives((stream, proxy), usage.allowed, usage.denied, seconds);
+        self.send(proxy, 0, report);
     }
 
-    fn heard(&mut self, (stream, proxy): Stream, usage: Usage) {
+    fn report_arrives(&mut self, (stream, proxy): Stream, usage: Usage) {
         let now = self.moment();
-        // What was on a stream when it was cut is lost.
+        // Messages on a stream that was cut are lost.
         if self.proxies[proxy].stream != Some(stream) {
             return;
         }
@@ -283,12 +285,13 @@ impl<'a> World<'a> {
             let Some(&(stream, proxy)) = self.server.members.get(&push.member) else {
                 continue;
             };
-            self.outcome.pushes += 1;
-            let told = &mut self.proxies[proxy].told;
-            self.outcome.changes += u64::from(*told != (stream, push.version));
-            *told = (stream, push.version);
-            let told = Event::Told((stream, proxy), self.server.epoch, Told(push));
-            self.send(proxy, 1, told);
+            self.result.pushes += 1;
+            let last = &mut self.proxies[proxy].last_push;
+            self.result.changes += u64::from(*last != (stream, push.version));
+            *last = (stream, push.version);
+            let arrival =
+                Event::PushArrives((stream, proxy), self.server.epoch, PushInFlight(push));
+            self.send(proxy, 1, arrival);
         }
         // One alarm at a time: the earliest.
         if let Some(next) = self.server.division.next() {
@@ -300,12 +303,12 @@ impl<'a> World<'a> {
         }
         if self.number.is_multiple_of(64) {
             let view = self.server.division.view();
-            self.outcome.overlent |=
+            self.result.overlent |=
                 view.held_rate > view.rate || view.held_burst + view.tokens > view.burst;
         }
     }
 
-    fn told(&mut self, (stream, proxy): Stream, epoch: u64, push: &Push) {
+    fn push_arrives(&mut self, (stream, proxy): Stream, epoch: u64, push: &Push) {
         let local = self.local(proxy);
         let site = &mut self.proxies[proxy];
         if site.stream == Some(stream) {
@@ -331,7 +334,7 @@ impl<'a> World<'a> {
 
     fn restart_server(&mut self) {
         let now = self.moment();
-        let Fleet {
+        let ProxyFleet {
             quota,
             burst,
             timing,
@@ -369,7 +372,7 @@ impl<'a> World<'a> {
             .push(Reverse((self.now + delay, self.number, event)));
     }
 
-    /// Something that happens by chance, so many times a second.
+    /// Schedules an event of a Poisson process with `per_second` events a second.
     fn fault(&mut self, per_second: f64, event: Event) {
         if per_second > 0.0 {
             let seconds = -(1.0 - self.chance.part()).ln() / per_second;
@@ -385,7 +388,7 @@ impl<'a> World<'a> {
         Moment::from_nanos(self.now)
     }
 
-    /// What the clock of a proxy says: some are ahead by more, in no order.
+    /// The time by the clock of a proxy, which is ahead by a part of the skew.
     fn local(&self, proxy: usize) -> Moment {
         let part = u32::try_from(proxy * 37 % 101).unwrap_or(0);
         self.moment().plus(self.fleet.skew * part / 100)

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use plimsoll::{Moment, Quota};
-use plimsoll_quota::simulation::{Fleet, Outcome, Partition, Without};
+use plimsoll_quota::simulation::{FleetResult, NetworkPartition, ProxyFleet, Without};
 use proptest::prelude::*;
 
 /// In no span of time more than the rate and the burst, but for what restarts of the server are allowed.
-fn holds(outcome: &Outcome, burst: u64) {
+fn holds(outcome: &FleetResult, burst: u64) {
     assert!(!outcome.overlent, "more was lent than there is");
     assert!(
         outcome.worst <= burst as f64 + 1e-6,
@@ -18,14 +18,14 @@ fn holds(outcome: &Outcome, burst: u64) {
 
 /// All that can go wrong: messages that take up to a second, streams that break every five minutes, proxies that restart every ten, a
 /// server that restarts, and a fifth of the network cut off twice.
-fn bad(fleet: Fleet, proxies: usize) -> Fleet {
+fn bad(fleet: ProxyFleet, proxies: usize) -> ProxyFleet {
     fleet
         .delay(Duration::from_secs(1))
         .cuts(1.0 / 300.0)
         .proxy_restarts(1.0 / 600.0)
         .server_restart(50)
-        .partition(Partition::new(30, 42, proxies / 5))
-        .partition(Partition::new(70, 110, proxies / 5))
+        .partition(NetworkPartition::new(30, 42, proxies / 5))
+        .partition(NetworkPartition::new(70, 110, proxies / 5))
 }
 
 /// Ten busy ones have half of the demand of all.
@@ -45,7 +45,7 @@ fn a_thousand_proxies_on_a_bad_network_stay_within_the_bound() {
             if proxies == 1000 && without == Without::Allow {
                 continue;
             }
-            let fleet = Fleet::new(Quota::per_second(2000), 2000, proxies);
+            let fleet = ProxyFleet::new(Quota::per_second(2000), 2000, proxies);
             let fleet = bad(fleet.demand(uneven(2000, proxies)), proxies).without(without);
             let outcome = fleet.run(proxies as u64);
             holds(&outcome, 2000);
@@ -68,7 +68,7 @@ fn a_thousand_proxies_on_a_bad_network_stay_within_the_bound() {
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    let fleet = || bad(Fleet::new(Quota::per_second(100), 50, 20), 20);
+    let fleet = || bad(ProxyFleet::new(Quota::per_second(100), 50, 20), 20);
     assert_eq!(fleet().run(7), fleet().run(7));
     assert_ne!(fleet().run(7), fleet().run(8));
 }
@@ -76,7 +76,7 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn a_good_network_wastes_little() {
     for proxies in [1, 2, 10, 100, 400] {
-        let fleet = Fleet::new(Quota::per_second(2000), 4000, proxies).seconds(180);
+        let fleet = ProxyFleet::new(Quota::per_second(2000), 4000, proxies).seconds(180);
         let outcome = fleet.run(1);
         holds(&outcome, 4000);
         let used = outcome.total() as f64 / (2000.0 * 180.0);
@@ -90,7 +90,7 @@ fn shares_follow_demand_and_are_fair() {
     // Nine to one, and together more than there is: the small one has all it asks for, the other what is left.
     let demand = |proxy, _| if proxy == 0 { 135.0 } else { 15.0 };
     let at = |seconds| {
-        Fleet::new(Quota::per_second(100), 100, 2)
+        ProxyFleet::new(Quota::per_second(100), 100, 2)
             .demand(demand)
             .seconds(seconds)
             .run(3)
@@ -113,7 +113,7 @@ fn a_rate_below_the_number_of_proxies_still_flows() {
         (Quota::per_second(1), 1, 1, 20, 0.8),
         (Quota::per_minute(60), 200, 200, 4, 0.8),
     ] {
-        let fleet = Fleet::new(quota, burst, proxies)
+        let fleet = ProxyFleet::new(quota, burst, proxies)
             .demand(|_, _| 5.0)
             .seconds(60 * minutes);
         let outcome = fleet.run(5);
@@ -132,7 +132,7 @@ fn a_rate_below_the_number_of_proxies_still_flows() {
 #[test]
 fn a_restart_of_the_server_is_no_free_burst() {
     // All buckets are empty when it restarts: what comes then is the rate, and a token for each.
-    let fleet = |seconds| Fleet::new(Quota::per_second(50), 1000, 10).seconds(seconds);
+    let fleet = |seconds| ProxyFleet::new(Quota::per_second(50), 1000, 10).seconds(seconds);
     let until = fleet(100).run(9).total();
     let restarted = |seconds| fleet(seconds).server_restart(100).run(9).total();
     for after in [5, 10, 20, 40] {
@@ -175,7 +175,7 @@ proptest! {
                 _ => if second.is_multiple_of(20) { 20.0 * part } else { 0.0 },
             }
         };
-        let mut fleet = Fleet::new(quota, burst, proxies)
+        let mut fleet = ProxyFleet::new(quota, burst, proxies)
             .demand(demand)
             .seconds(100)
             .delay(Duration::from_millis(delay))
@@ -186,7 +186,7 @@ proptest! {
             fleet = fleet.server_restart(second);
         }
         for (from, long, count) in partitions {
-            fleet = fleet.partition(Partition::new(from, from + long, count));
+            fleet = fleet.partition(NetworkPartition::new(from, from + long, count));
         }
         let outcome = fleet.run(seed);
         prop_assert!(!outcome.overlent);

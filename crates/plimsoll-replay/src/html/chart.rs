@@ -7,14 +7,14 @@ use crate::report::Report;
 use crate::time::{SECOND, timestamp};
 use crate::words::count;
 
-/// How many limits have a colour of their own.
+/// The number of limits with a colour of their own.
 const COLOURS: usize = 5;
 
 /// The size that paths are drawn in; it is stretched.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// What was admitted and refused over time, and what was refused by which limit.
+/// Draws admitted and refused requests over time, and refused requests by limit.
 pub(super) fn over_time(report: &Report, page: &mut String) {
     let series = &report.series;
     let per = match series.seconds {

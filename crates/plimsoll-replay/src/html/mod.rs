@@ -10,8 +10,8 @@ use crate::words::{count, moment, percent, span};
 const STYLE: &str = include_str!("style.css");
 
 impl Report {
-    /// The report as a page of HTML with pictures. It needs nothing else: no network and no scripts; light and dark, for screens of
-    /// any width and for paper.
+    /// The report as a self-contained HTML page with charts, without scripts and without requests to a network. It has a light and a dark
+    /// theme, and styles for narrow screens and for paper.
     #[must_use]
     pub fn html(&self) -> String {
         let mut page = Page(String::new());

@@ -177,7 +177,7 @@ fn sense(fields: &Fields<'_>, expect: &Expect, verb: &str) -> Read<()> {
     Ok(())
 }
 
-/// Reads what must have become of an earlier request.
+/// Reads the expected state of an earlier request.
 pub(crate) fn settled(node: &Node) -> Read<Settled> {
     if let Value::Scalar { .. } = node.value {
         return Ok(Settled {

@@ -15,7 +15,7 @@ use crate::spec::{
 const A_REQUEST: &str = "a request such as GET /login from 10.0.0.7";
 const ANSWERS: &str = "allowed, refused, pending, refused by LIMIT or a map";
 
-/// The fields of what is expected of a request.
+/// The fields of the expected response to a request.
 pub(crate) const ANSWERED: [&str; 6] = [
     "result",
     "refused_by",
@@ -246,7 +246,7 @@ fn pairs(node: &Node) -> Read<Vec<(String, String)>> {
     fields.iter().map(pair).collect()
 }
 
-/// A text; or a number alone, for a body of so many bytes.
+/// A text, or a number of bytes.
 fn body(node: &Node) -> Read<String> {
     const LONGEST: usize = 10_000_000;
     match &node.value {

@@ -1,4 +1,4 @@
-//! Reads the steps of a scenario, in order: a step may only name what an earlier one made.
+//! Reads the steps of a scenario, in order: a step may only use names that an earlier one defined.
 
 use std::collections::BTreeSet;
 

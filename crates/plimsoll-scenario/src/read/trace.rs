@@ -26,7 +26,7 @@ pub(crate) fn trace(fields: &Fields<'_>) -> Read<Trace> {
     Ok(Trace { limit, samples })
 }
 
-/// Where each of [`COLUMNS`] stands in the rows.
+/// The position of each of [`COLUMNS`] in the rows.
 fn columns(node: &Node) -> Read<[usize; 5]> {
     let names = each(node, "a list of columns", |item| {
         word(item, &COLUMNS.map(|name| (name, name)))

@@ -36,7 +36,7 @@ pub(crate) const VERBS: [(&str, &[&str]); 19] = [
 pub(crate) const MODIFIERS: [&str; 6] =
     ["as", "priority", "timeout", "max_wait", "carry", "expect"];
 
-/// Reads the verb of a step, if it has one, and what is expected of it.
+/// Reads the verb of a step, if it has one, and its expected answer.
 pub(crate) fn verb(
     fields: &Fields<'_>,
     limiter: &LimiterSpec,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll::{Moment, Snapshot};
 
-use super::held::{Held, Refusal};
+use super::held::{HeldPermit, Refusal};
 use crate::report::Mismatch;
 use crate::spec::{Expect, Gauge, Hint, Outcome, Settled};
 
@@ -52,8 +52,8 @@ impl Answer {
     }
 }
 
-/// The whole tokens left after the answer, as far as 16 bits can say. One who is locked out has them too, though none of
-/// them is available.
+/// The whole tokens left after the answer, in 16 bits. A key that is locked out has them too, though none is
+/// available.
 pub(crate) fn credit(
     wanted: u64,
     answer: Option<&Answer>,
@@ -67,7 +67,7 @@ pub(crate) fn credit(
     (credit != wanted).then(|| Mismatch::of("credit", wanted, credit))
 }
 
-/// What differs between an answer and what was expected of it.
+/// The differences between an answer and the expected one.
 pub(crate) fn answer(expect: &Expect, answer: &Answer) -> Vec<Mismatch> {
     if let Some(result) = expect.result.or_else(|| implied(expect))
         && answer.result() != Some(result)
@@ -153,16 +153,16 @@ fn with_tolerance(wanted: Duration, expect: &Expect) -> String {
     }
 }
 
-/// What differs between a name's request and what should have become of it.
+/// The difference between a named request and its expected state.
 pub(crate) fn settled(
     name: &str,
     wanted: Settled,
-    held: &mut Held<'_>,
+    held: &mut HeldPermit<'_>,
     now: Moment,
 ) -> Option<Mismatch> {
     let got = held.outcome(now);
     let reason = match held {
-        Held::Denied(refusal) => Some(refusal.reason),
+        HeldPermit::Denied(refusal) => Some(refusal.reason),
         _ => None,
     };
     let fits = got == wanted.result && (wanted.reason.is_none() || wanted.reason == reason);
@@ -173,7 +173,7 @@ pub(crate) fn settled(
     (!fits).then(|| Mismatch::named(name, show(wanted.result, wanted.reason), show(got, reason)))
 }
 
-/// What differs in a number of the snapshot.
+/// The difference in a number of the snapshot.
 pub(crate) fn gauge(gauge: Gauge, wanted: u64, snapshot: &Snapshot) -> Option<Mismatch> {
     let got = match gauge {
         Gauge::Available => snapshot.available(),
@@ -189,7 +189,7 @@ pub(crate) fn gauge(gauge: Gauge, wanted: u64, snapshot: &Snapshot) -> Option<Mi
     (got != wanted).then(|| Mismatch::of(gauge.word(), wanted, got))
 }
 
-/// A share is a quotient, so the last digits of what a file says are not compared.
+/// The difference in the saturation, which is a quotient: its last digits are not compared.
 pub(crate) fn saturation(wanted: f64, snapshot: &Snapshot) -> Option<Mismatch> {
     let got = snapshot.saturation();
     ((got - wanted).abs() > 1e-9).then(|| Mismatch::of("saturation", wanted, got))

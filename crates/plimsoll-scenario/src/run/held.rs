@@ -17,7 +17,7 @@ pub(crate) struct Refusal {
     pub(crate) reason: &'static str,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) by: Option<String>,
-    /// What the limiter still holds, also of what it gives to nobody now.
+    /// The units that the limiter still has, including those that it grants to no request now.
     pub(crate) remaining: u64,
 }
 
@@ -33,7 +33,7 @@ impl From<Denied> for Refusal {
 }
 
 /// The state of one request.
-pub(crate) enum Held<'a> {
+pub(crate) enum HeldPermit<'a> {
     Permit(Permit<'a>),
     /// A permit that a reservation turned into: cancelling it is still possible.
     Used(Permit<'a>),
@@ -45,7 +45,7 @@ pub(crate) enum Held<'a> {
     Gone,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldPermit<'a> {
     /// Asks a waiting request whether its turn has come. A reservation with a known time is left alone: asking
     /// could use it, and a scenario may still want to cancel it.
     pub(crate) fn settle(&mut self) {
@@ -71,8 +71,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// What has become of it by `now`. At its very time a reservation can still be cancelled, so it is only asked
-    /// before and after.
+    /// The state of the request at `now`. A reservation can still be cancelled at exactly its time, so it is polled only before and
+    /// after.
     pub(crate) fn outcome(&mut self, now: Moment) -> Outcome {
         if let Self::Reserved(reservation) = self
             && reservation.ready_at() == Some(now)
@@ -125,32 +125,32 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 /// All requests of a scenario until it ends. Permits without a name are stored too, because dropping them would return them.
 #[derive(Default)]
 pub(crate) struct Holdings<'a> {
-    held: Vec<Held<'a>>,
+    held: Vec<HeldPermit<'a>>,
     names: HashMap<String, usize>,
 }
 
 impl<'a> Holdings<'a> {
     /// Keeps `held`. A name that is used again stands for the new one; the old one is kept without a name.
-    pub(crate) fn keep(&mut self, name: Option<&str>, held: Held<'a>) {
+    pub(crate) fn keep(&mut self, name: Option<&str>, held: HeldPermit<'a>) {
         if let Some(name) = name {
             self.names.insert(name.to_owned(), self.held.len());
         }
         self.held.push(held);
     }
 
-    pub(crate) fn get(&mut self, name: &str) -> Option<&mut Held<'a>> {
+    pub(crate) fn get(&mut self, name: &str) -> Option<&mut HeldPermit<'a>> {
         let index = *self.names.get(name)?;
         self.held.get_mut(index)
     }
 
     pub(crate) fn settle(&mut self) {
-        self.held.iter_mut().for_each(Held::settle);
+        self.held.iter_mut().for_each(HeldPermit::settle);
     }
 
     /// Drops a permit. Dropping it again is harmless.
     pub(crate) fn release(&mut self, name: &str) -> Result<(), Mismatch> {
         match self.get(name) {
-            Some(Held::Gone) => Ok(()),
+            Some(HeldPermit::Gone) => Ok(()),
             _ => self.take_permit(name).map(drop),
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Holdings<'a> {
         let whole = permit.cost();
         let split = permit.split(cost);
         let split = split.ok_or_else(|| Mismatch::named(name, format!("to hold {cost}"), whole))?;
-        self.keep(Some(part), Held::Permit(split));
+        self.keep(Some(part), HeldPermit::Permit(split));
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<'a> Holdings<'a> {
         let Err(permit) = self.permit(name)?.merge(permit) else {
             return Ok(());
         };
-        self.keep(None, Held::Permit(permit));
+        self.keep(None, HeldPermit::Permit(permit));
         Err(Mismatch::named(
             other,
             "to be of the same limiter",
@@ -193,22 +193,22 @@ impl<'a> Holdings<'a> {
     fn permit(&mut self, name: &str) -> Result<&mut Permit<'a>, Mismatch> {
         let got = self.describe(name);
         self.get(name)
-            .and_then(Held::permit)
+            .and_then(HeldPermit::permit)
             .ok_or_else(|| Mismatch::named(name, "to hold a permit", got))
     }
 
     fn take_permit(&mut self, name: &str) -> Result<Permit<'a>, Mismatch> {
         let got = self.describe(name);
         self.get(name)
-            .and_then(Held::take_permit)
+            .and_then(HeldPermit::take_permit)
             .ok_or_else(|| Mismatch::named(name, "to hold a permit", got))
     }
 
     fn describe(&mut self, name: &str) -> &'static str {
         match self.get(name) {
-            Some(Held::Waiting(_) | Held::Reserved(_)) => "pending",
-            Some(Held::Denied(_)) => "denied",
-            Some(Held::Cancelled) => "cancelled",
+            Some(HeldPermit::Waiting(_) | HeldPermit::Reserved(_)) => "pending",
+            Some(HeldPermit::Denied(_)) => "denied",
+            Some(HeldPermit::Cancelled) => "cancelled",
             _ => "one that is gone",
         }
     }

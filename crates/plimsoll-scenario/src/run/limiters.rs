@@ -16,15 +16,15 @@ pub(crate) struct Subject {
     pub(crate) limiter: Arc<dyn Limiter>,
     /// Not for `all`, which is no gate.
     pub(crate) controls: Option<Box<dyn Controls>>,
-    /// One state for each key: then the limiter above is that of no key.
+    /// The limiters of the keys, if there are any: then the limiter above is that of requests without a key.
     pub(crate) keys: Option<Box<dyn Keys>>,
     /// Changes the rule to another of the same kind.
     pub(crate) change: Box<Change>,
-    /// What it was built of.
+    /// Its description.
     pub(crate) kind: Kind,
     /// Subscribes to its events, by their words.
     pub(crate) listen: Option<Box<Listen>>,
-    /// Has a limit on memory or processor time measure that so much is used.
+    /// Sets the usage that a limit on memory or processor time measures.
     pub(crate) sample: Option<Box<Sample>>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) type Heard = Box<dyn Iterator<Item = &'static str>>;
 pub(crate) type Listen = dyn Fn() -> Heard;
 pub(crate) type Sample = dyn Fn(&Memory);
 
-/// So many events between two steps are remembered.
+/// The largest number of events between two steps.
 const EVENTS: usize = 4096;
 
 impl Subject {
@@ -53,7 +53,7 @@ impl Subject {
 
 pub(crate) type Change = dyn Fn(&Kind, Carry) -> Result<(), InvalidLimit>;
 
-/// What every gate can do, whatever its rule.
+/// The operations of every gate, independent of its rule.
 pub(crate) trait Controls {
     fn take_up_to(&self, cost: u64) -> Permit<'_>;
     fn add(&self, tokens: u64);
@@ -127,7 +127,7 @@ impl Build<'_> {
         let feed = gate.clone();
         let of_gate = move || -> Heard {
             let mut events = feed.subscribe(EVENTS);
-            // What the limit is at first is no change of it.
+            // The initial limit is not a change.
             events.by_ref().for_each(drop);
             Box::new(events.map(|event| event.kind.as_str()))
         };
@@ -214,7 +214,7 @@ fn all(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt>
     Ok(Subject::only(Arc::new(all), &spec.kind))
 }
 
-/// What a keyed limiter does for one key.
+/// The operations of a keyed limiter for one key.
 pub(crate) trait Keys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
     fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a>;

@@ -14,7 +14,7 @@ use super::limiters::{Sample, Subject, Unbuilt};
 /// The memory of the machine: percentages are of this.
 const TOTAL: u64 = 1 << 40;
 
-/// What is used of the machine.
+/// The usage of the machine.
 #[derive(Default)]
 struct Used {
     memory: u64,
@@ -58,7 +58,7 @@ pub(crate) fn build(
     }))
 }
 
-/// From now on so much is used, and it is measured.
+/// Sets the usage, and measures it.
 fn sample(used: Shared, sampler: Sampler) -> Box<Sample> {
     Box::new(move |now_used| {
         let now = sampler.clock().now();
@@ -129,7 +129,7 @@ fn amount(memory: &Memory) -> Amount {
     }
 }
 
-/// How many bytes of the machine that is.
+/// The number of bytes of the machine.
 fn bytes(memory: &Memory) -> u64 {
     match memory.percent() {
         Some(percent) => TOTAL * u64::from(percent) / 100,

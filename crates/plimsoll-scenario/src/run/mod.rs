@@ -1,8 +1,8 @@
 //! Runs a scenario against the real limiter, in virtual time, or a trace through the real algorithm.
 //!
 //! A step moves the clock first, and the manual clock stops at every instant at which a waiter falls due in
-//! between; then the verb runs; then the expectations are checked. A scenario ends at the first step that
-//! does not go as expected, since what comes after it would be about a limiter in another state.
+//! between; then the verb runs; then the expectations are checked. A scenario ends at the first failed step, since
+//! later steps would run against a limiter in another state.
 
 mod by_key;
 mod check;
@@ -33,7 +33,7 @@ pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<ScenarioStatus> {
         Body::Gate(gate) => match run_gate(gate) {
             Err(Unbuilt::NotYet(word)) => Ok(ScenarioStatus::NotSupported(word)),
             Err(Unbuilt::Invalid(spec)) => Err(gate.limiter.problem(&spec).under_key("limiter")),
-            Ok(verdict) => Ok(verdict),
+            Ok(status) => Ok(status),
         },
         #[cfg(feature = "config")]
         Body::Requests(requests) => requests::run(requests, path),
@@ -59,7 +59,7 @@ pub(crate) fn run_on(scenario: &Scenario, store: &redis::Place) -> Read<Scenario
             Err(redis::Unbuilt::Invalid(spec)) => {
                 Err(gate.limiter.problem(&spec).under_key("limiter"))
             }
-            Ok(verdict) => Ok(verdict),
+            Ok(status) => Ok(status),
         },
     }
 }

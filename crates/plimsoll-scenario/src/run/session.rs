@@ -1,4 +1,4 @@
-//! One run of a scenario: a limiter, its clock, and what has been taken so far.
+//! One run of a scenario: a limiter, its clock, and its permits.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use plimsoll::{Carry, Demand, Denied, InvalidLimit, ManualClock, Moment};
 use plimsoll_spec::{Kind, Number, Positive};
 
 use super::check::{self, Answer};
-use super::held::{Held, Holdings};
+use super::held::{HeldPermit, Holdings};
 use super::limiters::{Controls, Heard, Keys, Subject};
 use crate::report::Mismatch;
 use crate::spec::{Ask, Step, Verb};
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
         };
         let credit = step.expect.as_ref().and_then(|expect| expect.credit);
         found.extend(credit.and_then(|wanted| check::credit(wanted, answer, &snapshot)));
-        // What was granted and refused is counted for all keys together.
+        // Grants and refusals are counted for all keys together.
         let totals = match &self.subject.keys {
             Some(keys) => keys.snapshot(None),
             None => snapshot,
@@ -97,24 +97,24 @@ impl<'a> Session<'a> {
         found
     }
 
-    /// Does what the verb says. The verbs that ask for something have an answer.
+    /// Runs a verb. Verbs that ask for units have an answer.
     fn act(&mut self, verb: &Verb, name: Option<&str>) -> Result<Option<Answer>, Stop> {
         let limiter = &self.subject.limiter;
         match verb {
             Verb::Try(ask) => {
                 let held = limiter
                     .try_acquire(demand(*ask))
-                    .map_or_else(denied, Held::Permit);
+                    .map_or_else(denied, HeldPermit::Permit);
                 return Ok(Some(self.keep(name, held)));
             }
             Verb::Acquire(ask) => {
-                let mut held = Held::Waiting(limiter.acquire(demand(*ask)));
+                let mut held = HeldPermit::Waiting(limiter.acquire(demand(*ask)));
                 held.settle();
                 return Ok(Some(self.keep(name, held)));
             }
             Verb::Reserve(ask) => {
                 let reserved = limiter.reserve(demand(*ask));
-                let held = reserved.map_or_else(denied, Held::Reserved);
+                let held = reserved.map_or_else(denied, HeldPermit::Reserved);
                 return Ok(Some(self.keep(name, held)));
             }
             Verb::Estimate(ask) => {
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
             Verb::TakeUpTo(cost) => {
                 let permit = self.controls("take_up_to")?.take_up_to(*cost);
                 let taken = permit.cost();
-                self.holdings.keep(name, Held::Permit(permit));
+                self.holdings.keep(name, HeldPermit::Permit(permit));
                 return Ok(Some(Answer::Taken(taken)));
             }
             Verb::Release(name) => self.holdings.release(name)?,
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    /// The verbs of a limiter with keys. What it has no verb for, no limiter of a key has yet.
+    /// Runs a verb of a limiter with keys. Other verbs are not supported for keys.
     fn act_on_key(
         &mut self,
         keys: &'a dyn Keys,
@@ -165,12 +165,13 @@ impl<'a> Session<'a> {
         match (verb, key) {
             (Verb::Try(ask), Some(key)) => {
                 let answer = keys.try_acquire(key, demand(*ask));
-                Ok(Some(
-                    self.keep(name, answer.map_or_else(denied, Held::Permit)),
-                ))
+                Ok(Some(self.keep(
+                    name,
+                    answer.map_or_else(denied, HeldPermit::Permit),
+                )))
             }
             (Verb::Acquire(ask), Some(key)) => {
-                let mut held = Held::Waiting(keys.acquire(key, demand(*ask)));
+                let mut held = HeldPermit::Waiting(keys.acquire(key, demand(*ask)));
                 held.settle();
                 Ok(Some(self.keep(name, held)))
             }
@@ -183,7 +184,7 @@ impl<'a> Session<'a> {
                 let permit = keys.take_up_to(key, *cost);
                 let permit = permit.ok_or(Stop::NotYet("take_up_to"))?;
                 let taken = permit.cost();
-                self.holdings.keep(name, Held::Permit(permit));
+                self.holdings.keep(name, HeldPermit::Permit(permit));
                 Ok(Some(Answer::Taken(taken)))
             }
             (Verb::Forget(key), _) => {
@@ -204,11 +205,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn keep(&mut self, name: Option<&str>, held: Held<'a>) -> Answer {
+    fn keep(&mut self, name: Option<&str>, held: HeldPermit<'a>) -> Answer {
         let answer = match &held {
-            Held::Denied(refusal) => Answer::Denied(refusal.clone()),
-            Held::Waiting(_) => Answer::Pending,
-            Held::Reserved(reservation) => {
+            HeldPermit::Denied(refusal) => Answer::Denied(refusal.clone()),
+            HeldPermit::Waiting(_) => Answer::Pending,
+            HeldPermit::Reserved(reservation) => {
                 reservation.wait().map_or(Answer::Pending, Answer::Reserved)
             }
             _ => Answer::Granted,
@@ -252,8 +253,8 @@ impl<'a> Session<'a> {
     }
 }
 
-fn denied<'a>(denied: Denied) -> Held<'a> {
-    Held::Denied(denied.into())
+fn denied<'a>(denied: Denied) -> HeldPermit<'a> {
+    HeldPermit::Denied(denied.into())
 }
 
 fn demand(ask: Ask) -> Demand {

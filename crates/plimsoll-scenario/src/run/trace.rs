@@ -1,4 +1,4 @@
-//! Feeds samples to a limit algorithm and checks what it makes of them.
+//! Feeds samples to a limit algorithm and checks its limit after each.
 
 use plimsoll::Moment;
 use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
@@ -79,7 +79,7 @@ fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismat
     }
 }
 
-/// What is looked at, what it should be, what it is.
+/// The name of a value, the expected value, and the actual value.
 type Seen = (&'static str, u64, u64);
 
 fn finished(limit: &LatencyGradient, after: &Finished) -> [Seen; 2] {

@@ -36,7 +36,7 @@ pub(crate) enum Body {
     Requests(Requests),
 }
 
-/// A limiter and what is done with it.
+/// A limiter and its steps.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) limiter: LimiterSpec,

@@ -1,4 +1,8 @@
 //! Requests as steps, against the limits of a configuration.
+#![cfg_attr(
+    not(feature = "config"),
+    expect(dead_code, reason = "they are read to check the file; only the feature runs them")
+)]
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,17 +29,17 @@ pub(crate) struct RequestStep {
     /// Virtual time in nanoseconds.
     pub(crate) at: u64,
     pub(crate) act: Option<Act>,
-    /// The name (`as`) under which what is under way is kept.
+    /// The name (`as`) of the running request.
     pub(crate) name: Option<String>,
-    /// How often it is done.
+    /// The number of repetitions.
     pub(crate) times: u64,
     pub(crate) expect: Option<Answered>,
-    /// What must remain afterwards, of each limit by name.
+    /// The expected remaining units of each limit, by name.
     pub(crate) remaining: Vec<Remaining>,
     pub(crate) settled: Vec<(String, Answered)>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug)]
 pub(crate) enum Act {
     Request(Box<RequestSpec>),
@@ -45,7 +49,7 @@ pub(crate) enum Act {
         tier: Option<String>,
         cost: u64,
     },
-    /// Ends what is under way.
+    /// Ends a running request.
     Finish(String),
 }
 
@@ -62,7 +66,7 @@ pub(crate) struct RequestSpec {
     pub(crate) reply: Reply,
 }
 
-/// What the handler answers.
+/// The response of the handler.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Reply {
     /// 200 unless set.
@@ -72,7 +76,7 @@ pub(crate) struct Reply {
     pub(crate) usage: Option<u64>,
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     Allowed,
@@ -90,7 +94,7 @@ impl Admission {
     }
 }
 
-/// What must be answered. Everything that is `None` is not checked.
+/// The expected response. `None` is not checked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answered {
     pub(crate) result: Option<Admission>,

@@ -13,7 +13,7 @@ pub(crate) struct Step {
     pub(crate) at: u64,
     pub(crate) key: Option<String>,
     pub(crate) verb: Option<Verb>,
-    /// The name (`as`) under which what the verb gives is kept.
+    /// The name (`as`) of the result of the verb.
     pub(crate) name: Option<String>,
     pub(crate) expect: Option<Expect>,
     pub(crate) gauges: Vec<(Gauge, u64)>,
@@ -23,7 +23,7 @@ pub(crate) struct Step {
     pub(crate) events: Option<Vec<&'static str>>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug)]
 pub(crate) enum Verb {
     Try(Ask),
@@ -54,7 +54,7 @@ pub(crate) enum Verb {
         carry: Carry,
     },
     Forget(String),
-    /// So much of the machine is used, and measured.
+    /// Sets the usage of the machine, and measures it.
     Sample(Memory),
     Close,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Ask {
     pub(crate) within: Option<Duration>,
 }
 
-/// What a verb must answer. Everything that is `None` is not checked.
+/// The expected answer of a verb. `None` is not checked.
 #[derive(Debug, Default)]
 pub(crate) struct Expect {
     pub(crate) result: Option<Outcome>,
@@ -92,7 +92,7 @@ pub(crate) enum Hint {
     After(Duration),
 }
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted,
@@ -112,7 +112,7 @@ impl Outcome {
     }
 }
 
-/// What must have become of an earlier request.
+/// The expected state of an earlier request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settled {
     pub(crate) result: Outcome,
@@ -139,7 +139,7 @@ impl Gauge {
         row.map_or("", |(word, _)| word)
     }
 
-    /// Whether it counts what has been, and not what is.
+    /// Whether it is a running total, and not a present value.
     pub(crate) const fn is_total(self) -> bool {
         matches!(
             self,

@@ -2,7 +2,7 @@
 
 use super::AlgorithmSpec;
 
-/// An algorithm and what it must say after each sample.
+/// An algorithm and its expected limit after each sample.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) limit: AlgorithmSpec,
@@ -43,7 +43,7 @@ pub(crate) enum Tick {
     },
 }
 
-/// What `latency_gradient` remembers after a row, in whole milliseconds.
+/// The state of `latency_gradient` after a row, in whole milliseconds.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) avg: u64,

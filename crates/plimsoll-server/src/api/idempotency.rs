@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::LONGEST_BODY;
 use plimsoll_admin::Problem;
 
-/// How long a response is stored, and the maximum number of stored responses.
+/// The lifetime of a stored response, and the maximum number of stored responses.
 const TTL: Duration = Duration::from_secs(600);
 const MAX_RESPONSES: usize = 100_000;
 /// Maximum length of a key.

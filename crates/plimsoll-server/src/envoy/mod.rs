@@ -63,7 +63,7 @@ pub struct EnvoySettings {
     pub compat: bool,
     /// The address of a Redis in which the servers of a fleet count together. If `None`, each process counts for itself.
     pub store: Option<String>,
-    /// How long a descriptor holds a slot of a concurrency limit of the file, if it does not return it with negative hits.
+    /// The time after which a slot of a concurrency limit of the file is freed that a descriptor has not returned with negative hits.
     pub lease: Duration,
 }
 

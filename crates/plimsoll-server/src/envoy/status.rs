@@ -14,7 +14,7 @@ use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResp
 pub(super) struct DescriptorResult<'a> {
     /// The binding limit, if there is one.
     pub(super) limit: Option<Limit<'a>>,
-    /// How much remains; `u64::MAX` without a limit.
+    /// The remaining requests. `u64::MAX` without a limit.
     pub(super) remaining: u64,
     /// Whether the descriptor is above its limit.
     pub(super) over: bool,
@@ -23,7 +23,7 @@ pub(super) struct DescriptorResult<'a> {
     /// Whether its limit is a quota: the request is admitted if one quota remains.
     pub(super) quota: bool,
     pub(super) reset: Option<Duration>,
-    /// When to retry, if it is above its limit.
+    /// The time to the next retry, if it is above its limit.
     pub(super) retry_after: Option<Duration>,
     /// The reason of the refusal.
     pub(super) reason: Option<&'static str>,

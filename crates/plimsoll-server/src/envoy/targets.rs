@@ -49,7 +49,7 @@ pub(super) struct Counted {
     pub(super) quota: bool,
 }
 
-/// Where the limit comes from.
+/// The source of the limit.
 pub(super) enum By {
     Rule(Arc<Rule>),
     /// An override: the name of the engine limit that counts it.

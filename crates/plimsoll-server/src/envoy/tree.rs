@@ -251,7 +251,7 @@ impl Tree {
     }
 }
 
-/// How an entry matched.
+/// The way in which an entry matched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     Value,

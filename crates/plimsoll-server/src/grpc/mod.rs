@@ -23,7 +23,7 @@ use crate::envoy;
 use crate::quota;
 use crate::state::State;
 
-/// How long calls in progress may take after their connection has reached its maximum age, as in the reference server.
+/// The time that calls in progress have after their connection has reached its maximum age, as in the reference server.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// Serves the port until `drain` begins and calls in progress have ended. Connections are closed at about `age`, so that

@@ -274,7 +274,7 @@ impl Quotas {
     }
 }
 
-/// When a share that is assigned now expires.
+/// The moment at which a share that is assigned now expires.
 fn lasts(now: Moment) -> Moment {
     now.plus(Timing::ENVOY.ttl()).plus(Timing::ENVOY.settle())
 }

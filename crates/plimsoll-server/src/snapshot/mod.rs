@@ -36,7 +36,7 @@ pub(crate) struct Snapshots {
     writing: Mutex<()>,
     written: AtomicU64,
     failed: AtomicU64,
-    /// When the last snapshot was written, in nanoseconds since 1970; 0 if there was none.
+    /// The time of the last snapshot, in nanoseconds since 1970. 0 if there was none.
     last: AtomicU64,
 }
 

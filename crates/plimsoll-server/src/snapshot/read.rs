@@ -12,7 +12,7 @@ use plimsoll_engine::{Limits, Parametric, Saved};
 use super::file::{Header, Line, SnapshotError, Trailer, VERSION};
 use super::unrestored::Unrestored;
 
-/// How far the wall clock may have stepped back since the snapshot was written. Restored limits do not refill for that time.
+/// The largest step back of the wall clock since the snapshot was written. Restored limits do not refill for that time.
 const SKEW: Duration = Duration::from_secs(60);
 /// Maximum length of a line. A sliding log with many entries is long.
 const LONGEST: usize = 64 << 20;

@@ -14,11 +14,11 @@ const NAMED: usize = 20;
 pub(super) struct Unrestored {
     /// The limit of the current line.
     limit: String,
-    by_limit: BTreeMap<String, Counts>,
+    by_limit: BTreeMap<String, UnrestoredCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct UnrestoredCounts {
     /// States whose limit is gone or full.
     states: u64,
     /// Permits that were held when the snapshot was written.
@@ -59,7 +59,7 @@ impl Unrestored {
     /// Logs the counts.
     pub(super) fn log(&self) {
         for (limit, counts) in self.by_limit.iter().take(NAMED) {
-            let Counts {
+            let UnrestoredCounts {
                 states,
                 permits,
                 learned,

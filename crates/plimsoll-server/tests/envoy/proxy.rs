@@ -1,5 +1,6 @@
 //! Envoy as a process, the service behind it, and the server that it asks.
 
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener as Bound};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,10 @@ use tokio::task::JoinHandle;
 pub(crate) fn program(test: &str) -> Option<PathBuf> {
     let program = std::env::var_os("PLIMSOLL_ENVOY").map(PathBuf::from);
     if program.is_none() {
-        eprintln!("SKIPPED {test}: PLIMSOLL_ENVOY does not say where Envoy's program is");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED {test}: PLIMSOLL_ENVOY does not say where Envoy's program is"
+        );
     }
     program
 }

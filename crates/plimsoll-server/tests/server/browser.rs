@@ -1,5 +1,6 @@
 //! A real browser, by the `WebDriver` protocol: JSON over HTTP, of which a test needs eight commands.
 
+use std::io::Write as _;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,10 @@ impl Browser {
                 std::env::var_os("PLIMSOLL_REQUIRE_BROWSER").is_none(),
                 "no chromium and chromedriver, which PLIMSOLL_REQUIRE_BROWSER asks for"
             );
-            eprintln!("SKIPPED: no chromium and chromedriver (Debian: chromium, chromium-driver)");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: no chromium and chromedriver (Debian: chromium, chromium-driver)"
+            );
             return None;
         }
         let mut driver = Command::new("chromedriver")
@@ -189,7 +193,8 @@ impl Browser {
     /// No rule of axe-core is broken. The program is not part of this project: `PLIMSOLL_AXE` says where it is.
     pub(crate) async fn accessible(&self, what: &str) {
         let Some(axe) = std::env::var_os("PLIMSOLL_AXE") else {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "SKIPPED: accessibility, {what}: set PLIMSOLL_AXE to axe.min.js of the npm package axe-core"
             );
             return;

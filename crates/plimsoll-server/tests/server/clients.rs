@@ -1,5 +1,6 @@
 //! Programs of others: clients of Redis in several languages, and one that looks for mistakes in the HTTP port.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,7 +15,7 @@ async fn run(mut command: Command) -> Option<Output> {
         .await
         .expect("it runs");
     if output.is_err() {
-        eprintln!("SKIPPED: {name} is not installed");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {name} is not installed");
     }
     output.ok()
 }
@@ -34,7 +35,8 @@ fn of_redis(program: &str, to: SocketAddr, args: &[&str]) -> Command {
 /// Python with the packages that `scripts/test` installs.
 fn python(args: &[&str]) -> Option<Command> {
     let Some(packages) = std::env::var_os("PLIMSOLL_PYTHON") else {
-        eprintln!(
+        let _ = writeln!(
+            std::io::stderr(),
             "SKIPPED: PLIMSOLL_PYTHON does not say where the packages redis and schemathesis are"
         );
         return None;

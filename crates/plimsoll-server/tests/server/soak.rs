@@ -1,5 +1,5 @@
 //! Five times what there is, with clients that hang up: nothing is lost, nothing grows, and the counts are those of the clients.
-//! A few seconds; longer with `PLIMSOLL_SERVER_SOAK_SECONDS`.
+//! A few seconds; longer with `PLIMSOLL_SERVER_SOAK_SECONDS`. `PLIMSOLL_SEED` sets the random choices of the clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +42,8 @@ async fn counted(server: &Running, name: &str) -> Value {
 async fn five_times_what_there_is() {
     let seconds =
         std::env::var("PLIMSOLL_SERVER_SOAK_SECONDS").map_or(3, |it| it.parse().expect("seconds"));
+    let seed: u64 = std::env::var("PLIMSOLL_SEED").map_or(1, |it| it.parse().expect("a number"));
+    println!("soak: {seconds} s, PLIMSOLL_SEED={seed}");
     let directory = Directory::new();
     let file = directory.0.join("limits.yaml");
     std::fs::write(&file, FILE).expect("a file");
@@ -58,10 +60,12 @@ async fn five_times_what_there_is() {
         let server = Arc::clone(&server);
         let (granted, denied) = (Arc::clone(&granted), Arc::clone(&denied));
         tasks.spawn(async move {
-            let mut seed = number + 1;
+            let mut state = seed.wrapping_add(number);
             let mut next = |below: u64| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (seed >> 33) % below
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state >> 33) % below
             };
             let mut resp = Kept::new(server.resp).await;
             let mut http = Kept::new(server.http).await;

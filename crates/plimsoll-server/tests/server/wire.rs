@@ -1,5 +1,6 @@
 //! Connections that are kept, and a Redis, for tests with many of them.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
@@ -128,7 +129,10 @@ impl Redis {
                 std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_none(),
                 "redis-server is not here"
             );
-            eprintln!("SKIPPED: redis-server is not installed (Debian package redis-server)");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: redis-server is not installed (Debian package redis-server)"
+            );
             return None;
         };
         let redis = Self { child, port };

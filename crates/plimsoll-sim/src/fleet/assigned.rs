@@ -12,7 +12,7 @@ pub(super) fn run(fleet: &Fleet, processes: u32, admit: bool, seed: u64) -> Tall
         |every: Option<std::time::Duration>| every.map_or(0.0, |it| 1.0 / it.as_secs_f64());
     let own = fleet.clone();
     let count = crate::num::index(u64::from(processes));
-    let mut world = simulation::Fleet::new(Quota::per_second(fleet.rate), fleet.burst, count)
+    let mut world = simulation::ProxyFleet::new(Quota::per_second(fleet.rate), fleet.burst, count)
         .demand(move |process, now| own.demand_of(process, processes, now.as_nanos()))
         .seconds(fleet.seconds)
         .delay(network.delay)
@@ -25,17 +25,17 @@ pub(super) fn run(fleet: &Fleet, processes: u32, admit: bool, seed: u64) -> Tall
     }
     for part in &network.partitions {
         let cut = part.count(processes);
-        world = world.partition(simulation::Partition::new(part.from, part.to, cut));
+        world = world.partition(simulation::NetworkPartition::new(part.from, part.to, cut));
     }
-    let outcome = world.run(seed);
+    let result = world.run(seed);
     Tally {
-        demanded: outcome.demanded,
-        admitted: outcome.admitted,
-        by_second: outcome.admitted_by_second,
-        unlimited: outcome.unassigned,
-        stale: outcome.stale,
-        above: outcome.worst,
+        demanded: result.demanded,
+        admitted: result.admitted,
+        by_second: result.admitted_by_second,
+        unlimited: result.unassigned,
+        stale: result.stale,
+        above: result.worst,
         bound: fleet.burst as f64,
-        messages: outcome.pushes,
+        messages: result.pushes,
     }
 }

@@ -1,4 +1,4 @@
-//! A store, and processes that borrow from it: the real bucket, and what a process really decides.
+//! A store, and processes that borrow from it: the bucket and the decisions are those of `plimsoll-redis`.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::process::{Event, Message, Process, Reply, What};
 use crate::events::Events;
 use crate::num::{NANOS, index, whole};
 
-/// For so many batches one waits; after that one asks for oneself.
+/// A request waits for this many batches, then asks the store on its own.
 const ROUNDS: u32 = 2;
-/// How long a store that does not answer is left alone.
+/// The time for which a store that does not answer is not asked again.
 const LEFT_ALONE: u64 = NANOS / 2;
-/// How often one looks whether there is demand again.
+/// The interval at which a process without demand checks for demand.
 const IDLE: u64 = NANOS / 10;
 
 pub(super) struct World<'f> {
@@ -143,7 +143,7 @@ impl World<'_> {
                 self.numbers += 1;
                 self.processes[process] = self.process(process, self.numbers);
             }
-            // It has forgotten everything, and begins full.
+            // The restarted store has lost its state, and its bucket is full.
             Event::RestartStore => self.store.reset(),
         }
     }
@@ -160,7 +160,7 @@ impl World<'_> {
             .push(self.now.saturating_add(gap), Event::Arrive(process));
     }
 
-    /// A request that has waited for so many batches.
+    /// Continues a request that has waited for `rounds` batches.
     fn step(&mut self, process: usize, rounds: u32) {
         let local = self.local(process);
         let own = &mut self.processes[process];
@@ -229,7 +229,7 @@ impl World<'_> {
         message.number
     }
 
-    /// When a message arrives; `None` if it is lost.
+    /// The arrival time of a message. `None` if it is lost.
     fn travels(&mut self, message: &Message) -> Option<u64> {
         self.tally.messages += 1;
         let delay = self.between(nanos(self.network.delay));
@@ -292,7 +292,7 @@ impl World<'_> {
 
     fn answered(&mut self, message: Message, reply: Reply) {
         let process = message.process;
-        // What comes too late, or on a connection that is gone, is lost.
+        // A message that arrives too late, or on a closed connection, is lost.
         if self.is_cut(&message) {
             return;
         }
@@ -358,7 +358,7 @@ impl World<'_> {
         self.watch.admitted(self.now);
     }
 
-    /// What the clock of a process says: some are ahead by more, in no order.
+    /// The time by the clock of a process, which is ahead by a part of the skew.
     fn local(&self, process: usize) -> Moment {
         let part = u32::try_from(process * 37 % 101).unwrap_or(0);
         Moment::from_nanos(self.now).plus(self.network.skew * part / 100)
@@ -368,7 +368,7 @@ impl World<'_> {
         self.rng.random_range(0..=most)
     }
 
-    /// Something that happens to a process by chance, so often on average.
+    /// Schedules an event of a Poisson process with a mean interval of `every`.
     fn fault(&mut self, every: Option<Duration>, event: fn(usize) -> Event, process: usize) {
         if let Some(every) = every {
             let gap: f64 = Exp1.sample(&mut self.rng);

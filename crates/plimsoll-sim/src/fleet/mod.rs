@@ -15,7 +15,7 @@ pub use report::{FleetReport, fleet_text};
 use crate::threads;
 use model::{METRICS, Sharing};
 
-/// What can be expected of a fleet.
+/// The names of the metrics that a fleet may have expectations of.
 pub(crate) const WORDS: [&str; METRICS.len()] = {
     let mut words = [""; METRICS.len()];
     let mut at = 0;
@@ -27,7 +27,8 @@ pub(crate) const WORDS: [&str; METRICS.len()] = {
 };
 
 impl Fleet {
-    /// Runs it with a seed, for each number of processes. The same seed gives the same run, on any machine.
+    /// Runs the fleet with a seed, once for each number of processes in the file. The same seed gives the same outcomes, on any
+    /// machine.
     #[must_use]
     pub fn run(&self, seed: u64) -> Vec<FleetOutcome> {
         let each = self.processes.iter();
@@ -43,7 +44,23 @@ impl Fleet {
         tally.outcome(self, seed, processes)
     }
 
-    /// Runs it with several seeds, from the first on, on all processors.
+    /// Runs the fleet with `seeds` seeds (at least one), from `first_seed` on, and checks the expectations of the file. Runs are
+    /// spread over all processors; the report does not depend on how many there are.
+    ///
+    /// ```
+    /// use plimsoll_sim::{Fleet, fleet_text};
+    ///
+    /// let fleet = Fleet::from_text("fleet.yaml", "
+    ///     name: proxies
+    ///     duration: 60s
+    ///     fleet: { processes: [2, 8], sharing: assigned, rate: 200 }
+    ///     expect: { above: '<= 100%' }
+    /// ")?;
+    /// let report = fleet.report(1, 2);
+    /// assert_eq!(report.outcomes.len(), 4);
+    /// assert!(report.checks.iter().all(|check| check.met), "{}", fleet_text(&report));
+    /// # Ok::<(), plimsoll_spec::FileError>(())
+    /// ```
     #[must_use]
     pub fn report(&self, first_seed: u64, seeds: u64) -> FleetReport {
         let numbers = self.processes.iter();

@@ -4,36 +4,52 @@ use crate::expect::Relation;
 use crate::num::{NANOS, index};
 use crate::profile::Profile;
 
-/// A description of processes that share a limit, of the network between them, and of what should come of it.
+/// A description of processes that share a limit over a network, and of the expected results.
 ///
-/// It is read from a file in YAML or JSON; the README of this crate explains the format.
+/// The processes borrow tokens from a store (`sharing: borrowed`, the code of `plimsoll-redis`), or a server assigns shares to
+/// proxies (`sharing: assigned`, the code of `plimsoll-quota`). A fleet is read from a file in YAML or JSON; the README of this crate
+/// explains the format.
+///
+/// ```
+/// use plimsoll_sim::Fleet;
+///
+/// let fleet = Fleet::from_text("fleet.yaml", "
+///     name: borrowers
+///     duration: 30s
+///     fleet: { processes: 4, sharing: borrowed, rate: 100, delay: 2ms }
+/// ")?;
+/// let outcomes = fleet.run(1);
+/// assert_eq!(outcomes[0].processes, 4);
+/// assert!(outcomes[0].above <= outcomes[0].bound);
+/// # Ok::<(), plimsoll_spec::FileError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fleet {
     pub(super) name: String,
     pub(super) about: String,
     /// Whole seconds.
     pub(super) seconds: u64,
-    /// How many there are; each number is a run of its own.
+    /// The numbers of processes. Each number is a run of its own.
     pub(super) processes: Vec<u32>,
     pub(super) sharing: Sharing,
     /// Tokens a second.
     pub(super) rate: u64,
     pub(super) burst: u64,
-    /// What all want together, as a multiple of the rate.
+    /// The demand of all processes together, as a multiple of the rate.
     pub(super) demand: Profile,
     pub(super) busy: Option<Busy>,
     pub(super) network: Network,
     pub(super) expectations: Vec<FleetExpectation>,
 }
 
-/// How a limit is shared.
+/// The way in which a limit is shared.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sharing {
     /// Processes borrow from a store.
     Borrowed {
         borrow: plimsoll_redis::Borrow,
         outage: Outage,
-        /// How long an answer of the store is waited for.
+        /// The time-out of a request to the store.
         timeout: Duration,
     },
     /// A server assigns shares to proxies.
@@ -43,48 +59,48 @@ pub(super) enum Sharing {
     },
 }
 
-/// What a process does that cannot reach the store.
+/// The behaviour of a process that cannot reach the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outage {
     Deny,
     Admit,
-    /// It has its equal part of the limit for itself.
+    /// The process enforces its equal part of the limit by itself.
     Local,
 }
 
-/// Some have more to do than others.
+/// Processes with more demand than others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Busy {
-    /// So many of the processes, as a part.
+    /// The fraction of the processes that are busy.
     pub(super) part: f64,
-    /// Have so much of the demand, as a part.
+    /// The fraction of the demand that the busy processes have.
     pub(super) share: f64,
 }
 
-/// What goes wrong.
+/// The network and its faults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
-    /// The longest that a message takes; it takes anything up to that.
+    /// The longest delay of a message. Delays are uniform between 0 and this.
     pub(super) delay: Duration,
     /// The share of messages that are lost.
     pub(super) loss: f64,
-    /// How long the connection of a process lasts, on average.
+    /// The mean time until the connection of a process breaks.
     pub(super) cuts: Option<Duration>,
-    /// How long a process lasts, on average.
+    /// The mean time until a process is restarted.
     pub(super) restarts: Option<Duration>,
-    /// The seconds at which the store or the server is restarted, and forgets.
+    /// The seconds at which the store or the server is restarted, and loses its state.
     pub(super) server_restarts: Vec<u64>,
     pub(super) partitions: Vec<Partition>,
-    /// By how much the clock of a process is ahead at most.
+    /// The largest clock skew of a process.
     pub(super) skew: Duration,
 }
 
-/// Some of the processes are cut off, in seconds.
+/// A network partition that cuts off some of the processes, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partition {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// As a part of all, from the first on.
+    /// The fraction of the processes that are cut off, from the first on.
     pub(super) part: f64,
 }
 
@@ -97,7 +113,7 @@ pub(super) struct FleetExpectation {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FleetMetric {
-    /// What was admitted above the rate, as a part of the bound.
+    /// The admitted requests above the rate, as a fraction of the bound.
     Above,
     Used,
     UsedParted,
@@ -116,25 +132,25 @@ pub(super) const METRICS: [(&str, FleetMetric); 6] = [
 ];
 
 impl Fleet {
-    /// Its name.
+    /// The name of the fleet: `name` of the file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is about, in a sentence.
+    /// The description of the fleet: `about` of the file. Empty if it has none.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// How long it lasts, in virtual time.
+    /// The duration of a run, in virtual time.
     #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 
-    /// Requests a second of one of so many processes at a moment.
+    /// The requests per second of one of `processes` at a moment.
     pub(super) fn demand_of(&self, process: usize, processes: u32, now: u64) -> f64 {
         let total = self.demand.at(now) * self.rate as f64;
         let all = f64::from(processes);
@@ -149,7 +165,7 @@ impl Fleet {
         }
     }
 
-    /// What could be admitted in a second, by the limit and by the demand.
+    /// The most requests that the limit and the demand allow in a second.
     pub(super) fn possible(&self, second: usize) -> f64 {
         let middle = second as u64 * NANOS + NANOS / 2;
         self.demand.at(middle).min(1.0) * self.rate as f64
@@ -162,7 +178,7 @@ impl Fleet {
 }
 
 impl Partition {
-    /// Whether it cuts off one of so many.
+    /// Whether the partition cuts off `process` of `processes` now.
     pub(super) fn cuts(&self, process: usize, processes: u32, now: u64) -> bool {
         let cut = self.count(processes);
         (self.from * NANOS..self.to * NANOS).contains(&now) && process < cut

@@ -5,39 +5,42 @@ use super::model::{Fleet, FleetMetric};
 use crate::num::{NANOS, index, seconds};
 use crate::summary::fairness;
 
-/// What came of a fleet with one seed.
+/// The outcome of one run of a [`Fleet`], with one seed and one number of processes.
 ///
-/// Shares are parts of 1.
+/// Fractions are parts of 1. The limit holds if [`above`](Self::above) is at most [`bound`](Self::bound).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FleetOutcome {
-    /// What chance was drawn from.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// How many processes there were.
+    /// The number of processes.
     pub processes: u32,
-    /// How many requests came.
+    /// The number of requests that arrived at all processes.
     pub demanded: u64,
-    /// How many were admitted by the limit.
+    /// The number of requests that were admitted within the limit.
     pub admitted: u64,
-    /// How many were admitted by processes that could not ask, without the limit.
+    /// The number of requests that were admitted without the limit, by processes that could not reach the store or had no
+    /// assignment.
     pub unlimited: u64,
-    /// How many were admitted by assignments of a server that had been restarted since.
+    /// The number of requests that were admitted by assignments from before a restart of the server.
     pub stale: u64,
-    /// By how much the admitted were above the rate in the worst span of time.
+    /// The largest excess of admitted requests over the rate in any span of time, in requests.
     pub above: f64,
-    /// By how much they may be.
+    /// The bound on [`above`](Self::above). For `assigned` it is the burst; for `borrowed`, the burst once for each start of the
+    /// store and the most that all processes may have borrowed.
     pub bound: f64,
-    /// What was admitted, as a part of what the limit and the demand would have allowed.
+    /// The admitted requests, as a fraction of the requests that the limit and the demand allow.
     pub used: f64,
-    /// The same while some processes were cut off; `None` if none ever was.
+    /// [`used`](Self::used) while some processes were cut off. `None` without partitions.
     pub used_parted: Option<f64>,
-    /// How evenly, by the index of Jain: of what each process had, as a part of what was fair for it.
+    /// Jain's fairness index of the admitted requests of each process, relative to its fair part. 1 is perfectly fair.
     pub fairness: f64,
-    /// What the process had that had least, as a part of what was fair for it: of what all had, max-min by demand.
+    /// The smallest ratio of the admitted requests of a process to its fair part. Fair parts divide the admitted requests of all
+    /// processes max-min fair by demand.
     pub least: f64,
-    /// The same of the process that had most.
+    /// The largest ratio of the admitted requests of a process to its fair part.
     pub most: f64,
-    /// How many messages there were.
+    /// The number of messages between the processes and the store or the server.
     pub messages: u64,
 }
 
@@ -54,7 +57,7 @@ impl FleetOutcome {
     }
 }
 
-/// What is counted while a fleet runs.
+/// The counters of a running fleet.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) demanded: Vec<u64>,
@@ -105,8 +108,8 @@ impl Tally {
     }
 }
 
-/// Watches all spans of time at once: what is above the rate drains at the rate, and its highest level is that of the
-/// worst span.
+/// Measures the excess over the rate in all spans of time at once: a bucket that drains at the rate, whose highest level is the
+/// excess of the worst span.
 #[derive(Debug)]
 pub(super) struct Watch {
     rate: f64,

@@ -1,4 +1,4 @@
-//! A process that borrows, and what it says to the store.
+//! A process that borrows, and its messages to the store.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::model::{Fleet, Outage, Sharing};
 #[derive(Clone, Copy)]
 pub(super) enum Event {
     Arrive(usize),
-    /// Something arrives at the store.
+    /// A message arrives at the store.
     Asked(Message),
     /// The answer arrives at the process.
     Answered(Message, Reply),
-    /// Nobody waits for this any longer.
+    /// The time-out of a message has passed.
     TimedOut(Message),
     Sweep(usize),
     Cut(usize),
@@ -37,7 +37,7 @@ pub(super) struct Message {
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Batch(Batch),
-    /// One, for one who has waited too often.
+    /// One token, for a request that has waited for too many batches.
     One,
     GiveBack(u64),
 }
@@ -51,18 +51,18 @@ pub(super) enum Reply {
 pub(super) struct Process {
     pub(super) borrower: Borrower,
     pub(super) stream: u64,
-    /// The batch that is on its way, and whether somebody waits for the first of it.
+    /// The batch in flight, and whether a request waits for its first token.
     pub(super) fetch: Option<(u64, bool)>,
-    /// For how many batches each has waited who waits for this one.
+    /// For each request that waits for the batch, the number of batches it has waited for.
     pub(super) waiting: Vec<u32>,
-    /// Those who ask for themselves.
+    /// The requests that ask the store on their own.
     pub(super) alone: Vec<u64>,
     pub(super) left_alone_until: u64,
     pub(super) local: Option<(ManualClock, Gate<TokenBucket>)>,
 }
 
 impl Process {
-    /// One of so many that has just started, at this moment of its own clock.
+    /// A process of a fleet of `processes` that has just started, at `now` by its own clock.
     pub(super) fn new(fleet: &Fleet, processes: u32, now: Moment, stream: u64) -> Self {
         let (borrow, outage) = match fleet.sharing {
             Sharing::Borrowed { borrow, outage, .. } => (borrow, outage),
@@ -70,7 +70,7 @@ impl Process {
         };
         let local = (outage == Outage::Local).then(|| {
             let clock = ManualClock::new();
-            // As much as its part of the whole.
+            // Its equal part of the limit.
             let period = Duration::from_secs(u64::from(processes));
             let burst = (fleet.burst / u64::from(processes)).max(1);
             let bucket = TokenBucket::greedy(Quota::new(fleet.rate, period)).burst(burst);

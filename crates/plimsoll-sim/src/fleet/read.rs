@@ -1,4 +1,4 @@
-//! From text to a [`Fleet`], or to the first thing that is wrong with it.
+//! Reads a [`Fleet`] from text, or returns the first problem.
 
 use std::path::Path;
 use std::time::Duration;
@@ -47,21 +47,21 @@ impl Fleet {
         root.is_ok_and(|root| Fields::any(&root, WHAT).is_ok_and(|it| it.get("fleet").is_some()))
     }
 
-    /// Reads the fleet in a file.
+    /// Reads a fleet from a file in YAML or JSON.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is not a fleet; says where and why.
+    /// Returns an error with the line and the reason if the file cannot be read or does not describe a fleet.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         Self::from_text(path, &text_of(path)?)
     }
 
-    /// Reads the fleet in `text`; `path` is only for the messages.
+    /// Reads a fleet from `text`. `path` is used only in error messages.
     ///
     /// # Errors
     ///
-    /// If it is not a fleet; says where and why.
+    /// Returns an error with the line and the reason if `text` does not describe a fleet.
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Self, FileError> {
         fleet(text).map_err(|problem| FileError::problem(path.as_ref(), problem))
     }

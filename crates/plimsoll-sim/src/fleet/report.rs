@@ -1,4 +1,4 @@
-//! What came of a fleet, for people and for programs.
+//! The report of a fleet, as data and as text.
 
 use serde::Serialize;
 
@@ -8,19 +8,22 @@ use crate::Checked;
 use crate::expect::Unit;
 use crate::report::table;
 
-/// Everything about a fleet that ran.
+/// The outcomes of a [`Fleet`] with several seeds, and its checked expectations.
+///
+/// [`Fleet::report`] makes it. It serializes as JSON; [`fleet_text`] makes a table of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FleetReport {
-    /// Its name.
+    /// The name of the fleet.
     pub name: String,
-    /// What it is about.
+    /// The description of the fleet. Empty if it has none.
     pub about: String,
     /// `borrowed` or `assigned`.
     pub sharing: &'static str,
-    /// For each number of processes, seed by seed.
+    /// The outcomes, by number of processes and then by seed.
     pub outcomes: Vec<FleetOutcome>,
-    /// Every expectation, for each number of processes.
+    /// Every expectation of the file, checked for each number of processes. Metrics with a bound are checked with their worst
+    /// seed, `used` and `used_parted` with the mean.
     pub checks: Vec<Checked>,
 }
 
@@ -62,13 +65,13 @@ impl FleetReport {
         report
     }
 
-    /// Those with so many processes.
+    /// The outcomes with this number of processes.
     fn of(&self, processes: u32) -> impl Iterator<Item = &FleetOutcome> {
         let same = move |it: &&FleetOutcome| it.processes == processes;
         self.outcomes.iter().filter(same)
     }
 
-    /// What the seeds came to: the worst of what has a bound, the mean of the rest.
+    /// The value of a metric over the seeds: the worst seed if the metric has a bound, else the mean.
     fn value(&self, processes: u32, metric: FleetMetric) -> Option<f64> {
         let values: Option<Vec<f64>> = self.of(processes).map(|it| it.metric(metric)).collect();
         let values = values.filter(|values| !values.is_empty())?;
@@ -123,7 +126,7 @@ impl FleetReport {
     }
 }
 
-/// A table of every number of processes, and what was expected and not met.
+/// Formats a report as a table with a row for each number of processes, followed by the expectations that are not met.
 #[must_use]
 pub fn fleet_text(report: &FleetReport) -> String {
     let mut numbers: Vec<u32> = report.outcomes.iter().map(|it| it.processes).collect();

@@ -1,4 +1,4 @@
-//! What is drawn: panels of lines, not yet how.
+//! The content of a plot: panels of lines, without positions on the picture.
 
 use plotters::style::{Color, HSLColor, IntoFont, RGBColor};
 
@@ -36,7 +36,7 @@ pub(super) struct Picture {
     pub(super) about: String,
     pub(super) legend: Vec<Key>,
     pub(super) seconds: f64,
-    /// How many seconds each value stands for.
+    /// The number of seconds of each value.
     pub(super) step: f64,
     /// Name, from, to.
     pub(super) phases: Vec<(String, f64, f64)>,
@@ -46,7 +46,7 @@ pub(super) struct Picture {
 pub(super) struct Key {
     pub(super) name: String,
     pub(super) pen: Pen,
-    /// Where its line begins.
+    /// The start of its line.
     pub(super) at: (i32, i32),
 }
 
@@ -101,7 +101,7 @@ fn color(index: usize) -> RGBColor {
     COLORS.get(index).copied().unwrap_or_else(turn)
 }
 
-/// Puts the keys side by side, and into another row where the picture ends.
+/// Lays out the keys in rows as wide as the picture.
 fn legend(keys: impl IntoIterator<Item = (String, Pen)>) -> Vec<Key> {
     let right = i32::try_from(WIDTH).unwrap_or(i32::MAX) - LEGEND.0;
     let (mut x, mut y) = LEGEND;
@@ -154,9 +154,9 @@ impl Runs<'_> {
 
 pub(super) fn picture(simulation: &Simulation, compared: &Compared) -> Picture {
     let runs = compared.limits.iter().enumerate();
-    let runs = runs.filter_map(|(index, fared)| {
-        let run = fared.runs.first()?;
-        Some((fared.limit.as_str(), color(index), run.seconds.as_slice()))
+    let runs = runs.filter_map(|(index, result)| {
+        let run = result.runs.first()?;
+        Some((result.limit.as_str(), color(index), run.seconds.as_slice()))
     });
     let step = simulation.seconds().div_ceil(MOST_POINTS).max(1);
     let runs = Runs {
@@ -214,7 +214,7 @@ fn least(lines: &[Line]) -> Option<f64> {
         .reduce(f64::min)
 }
 
-/// Offered, ideal and good, a second. What is offered may be far off the panel: the rest matters.
+/// Offered, ideal and good requests per second. Offered requests may leave the panel, which ends at twice the others.
 fn throughput(runs: &Runs<'_>) -> Panel {
     let offered = |second: &Second| second.counts().offered as f64;
     let mut lines = Vec::new();
@@ -297,7 +297,7 @@ fn by_class(runs: &Runs<'_>) -> Panel {
         for (class, (width, dashed)) in PENS.into_iter().enumerate() {
             let share = |at: usize| {
                 let part = &seconds[at.saturating_sub(OVER - 1)..=at];
-                let sum = |what: fn(&crate::Counts) -> u64| {
+                let sum = |what: fn(&crate::RequestCounts) -> u64| {
                     part.iter()
                         .map(|second| what(&second.classes[class]))
                         .sum::<u64>()

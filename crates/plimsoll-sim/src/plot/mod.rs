@@ -1,4 +1,4 @@
-//! Pictures that a person can read at a glance.
+//! Plots of comparisons, as SVG and PNG.
 
 mod lines;
 mod paint;
@@ -17,7 +17,8 @@ use crate::{Compared, Simulation};
 const WIDTH: u32 = 1400;
 const FONT: &str = "sans-serif";
 
-/// Why there is no picture.
+/// An error of [`plot_file`], [`plot_svg`] and [`plot_png`]: a file name with another ending, a file that cannot be written, or an
+/// error of the plotting backend.
 #[derive(Debug)]
 pub struct PlotError(String);
 
@@ -33,11 +34,11 @@ fn failed(error: impl fmt::Display) -> PlotError {
     PlotError(error.to_string())
 }
 
-/// Draws the first run of every limit into a file, as SVG or PNG by the end of its name.
+/// Draws the first run of every limit into a file, as SVG or PNG by the extension of its name. A file that exists is replaced.
 ///
 /// # Errors
 ///
-/// If the name ends otherwise, or the file cannot be written.
+/// Returns an error if the name ends in neither `.svg` nor `.png`, or the file cannot be written.
 pub fn plot_file(
     path: &Path,
     simulation: &Simulation,
@@ -52,11 +53,26 @@ pub fn plot_file(
     std::fs::write(path, bytes).map_err(failed)
 }
 
-/// Draws the first run of every limit, as SVG.
+/// Draws the first run of every limit as SVG: throughput, latency, limits and refusals over time, one line for each limit.
+///
+/// ```
+/// use plimsoll_sim::{Comparison, Contender, Simulation, plot_svg};
+///
+/// let simulation = Simulation::from_text("overload.yaml", "
+///     name: overload
+///     duration: 5s
+///     rate: 300
+///     workers: 10
+///     service: 50ms
+/// ")?;
+/// let compared = Comparison::of(&simulation).test(Contender::fixed(14)).seeds(1).run();
+/// assert!(plot_svg(&simulation, &compared)?.starts_with("<svg"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///
-/// If it cannot be drawn, which no simulation should bring about.
+/// Returns an error if the plotting backend fails, which no simulation is known to cause.
 pub fn plot_svg(simulation: &Simulation, compared: &Compared) -> Result<String, PlotError> {
     prepare_font()?;
     let picture = lines::picture(simulation, compared);
@@ -66,11 +82,11 @@ pub fn plot_svg(simulation: &Simulation, compared: &Compared) -> Result<String, 
     Ok(text)
 }
 
-/// Draws the first run of every limit, as PNG.
+/// Draws the first run of every limit as PNG, 1400 pixels wide. The content is that of [`plot_svg`].
 ///
 /// # Errors
 ///
-/// If it cannot be drawn, which no simulation should bring about.
+/// Returns an error if the plotting backend fails, which no simulation is known to cause.
 pub fn plot_png(simulation: &Simulation, compared: &Compared) -> Result<Vec<u8>, PlotError> {
     prepare_font()?;
     let picture = lines::picture(simulation, compared);
@@ -90,7 +106,7 @@ pub fn plot_png(simulation: &Simulation, compared: &Compared) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// The machine may have no fonts at all, so the picture brings its own.
+/// Registers the built-in font, since the machine may have none.
 fn prepare_font() -> Result<(), PlotError> {
     static READY: OnceLock<bool> = OnceLock::new();
     let ready = READY

@@ -1,4 +1,4 @@
-//! How it is drawn.
+//! Draws panels on a backend.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -104,7 +104,7 @@ fn paint_panel<B: DrawingBackend>(
         })
         .x_desc(if last { "seconds" } else { "" })
         .draw()?;
-    // The first limit is what it is about: it lies on top.
+    // The first limit is the tested one: it is drawn on top.
     for line in panel.lines.iter().rev() {
         paint_values(line, picture.step, &mut chart)?;
     }

@@ -1,4 +1,4 @@
-//! Where values stand on an axis, and which of them are marked.
+//! The positions of values on an axis, and its marks.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use crate::num::whole32;
 
-/// An axis, linear or logarithmic. What is off it stands at its end.
+/// An axis, linear or logarithmic. Values outside its range are drawn at its end.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Scale {
     log: bool,
@@ -28,7 +28,7 @@ impl Scale {
         }
     }
 
-    /// The same marks, and room above them.
+    /// Adds space above the marks.
     pub(super) fn with_head(mut self) -> Self {
         self.range.end *= 1.12;
         self
@@ -49,7 +49,7 @@ impl Scale {
         }
     }
 
-    /// How far along the axis a value stands, from 0 to 1.
+    /// The position of a value on the axis, from 0 to 1.
     fn part(&self, value: f64) -> f64 {
         let at = |value: f64| if self.log { value.ln() } else { value };
         let Range { start, end } = self.range;

@@ -1,4 +1,4 @@
-//! What must hold.
+//! Expectations.
 
 use plimsoll_spec::scalar::{self, expected, nearest, text};
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, label};
@@ -7,7 +7,7 @@ use super::traffic::class;
 use crate::expect::{Expectation, METRICS, Metric, Plain, RELATIONS, Relation, Unit};
 use crate::phase::Phase;
 
-/// A map of phases to what must hold of them.
+/// A map of phases to their expectations.
 pub(super) fn expectations(node: &Node, phases: &[Phase]) -> Read<Vec<Expectation>> {
     let mut all = Vec::new();
     for entry in Fields::any(node, "a map of phases to what must hold of them")?.iter() {

@@ -1,4 +1,4 @@
-//! From text to a [`Simulation`], or to the first thing that is wrong with it.
+//! Reads a [`Simulation`] from text, or returns the first problem.
 
 mod expect;
 mod server;
@@ -52,25 +52,32 @@ const KNOWN: [&str; 23] = [
     "ideal",
     "limit",
 ];
-/// A day: what takes longer is a mistake.
+/// A day: a longer simulation is taken for a mistake.
 const LONGEST: u64 = 86_400 * NANOS;
 
 impl Simulation {
-    /// Reads the simulation in a file.
+    /// Reads a simulation from a file in YAML or JSON.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is not a simulation; says where and why.
+    /// Returns an error with the line and the reason if the file cannot be read or does not describe a simulation.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         Self::from_text(path, &text_of(path)?)
     }
 
-    /// Reads the simulation in `text`; `path` is only for the messages.
+    /// Reads a simulation from `text`. `path` is used only in error messages.
+    ///
+    /// ```
+    /// use plimsoll_sim::Simulation;
+    ///
+    /// let error = Simulation::from_text("overload.yaml", "name: overload\nduration: 20s\nratte: 300\n").unwrap_err();
+    /// assert!(error.to_string().contains("did you mean `rate`?"), "{error}");
+    /// ```
     ///
     /// # Errors
     ///
-    /// If it is not a simulation; says where and why.
+    /// Returns an error with the line and the reason if `text` does not describe a simulation.
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Self, FileError> {
         simulation(text).map_err(|problem| FileError::problem(path.as_ref(), problem))
     }

@@ -1,4 +1,4 @@
-//! Who answers.
+//! The server model.
 
 use plimsoll::Outcome;
 use plimsoll_spec::scalar::{expected, flag, fraction, text, word};
@@ -17,7 +17,7 @@ const MOST_WORKERS: f64 = 1e6;
 /// Each is a bit of a request.
 const MOST_STATIONS: usize = 32;
 
-/// What describes a server, or a station of one.
+/// The fields of a server, or of a station of one.
 const OF_A_STATION: [&str; 6] = [
     "workers",
     "service",

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The traffic model.
 
 use plimsoll_spec::scalar::{count, expected, fraction, nearest, word};
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, each, label};
@@ -60,7 +60,7 @@ fn bursts(node: &Node) -> Read<Bursts> {
     })
 }
 
-/// What happens for a while, again and again.
+/// The period and the length of an event that recurs: `every` and `for`.
 pub(super) fn regularly(fields: &Fields<'_>) -> Read<(u64, u64)> {
     let every = fields.required("every", span)?;
     let length = fields.required("for", span)?;
@@ -128,7 +128,7 @@ fn retries(node: &Node) -> Read<Retries> {
     })
 }
 
-/// After what clients try again: being refused, an error.
+/// The causes of retries: whether clients retry after a refusal, and after an error.
 fn causes(node: &Node) -> Read<(bool, bool)> {
     const CAUSES: [(&str, bool); 2] = [("refused", true), ("failed", false)];
     let causes = match node.value {
@@ -140,7 +140,7 @@ fn causes(node: &Node) -> Read<(bool, bool)> {
     Ok((causes.contains(&true), causes.contains(&false)))
 }
 
-/// How many processes, or the share of the traffic of each.
+/// The number of processes, or the share of the traffic of each.
 pub(super) fn processes(node: &Node) -> Read<Vec<f64>> {
     const MOST: u32 = 100;
     if !matches!(node.value, Value::List(_)) {
@@ -186,7 +186,7 @@ fn priorities(node: &Node) -> Read<[Profile; CLASSES.len()]> {
     Ok(shares)
 }
 
-/// The class of that name, or what to say if there is none.
+/// The class of that name, or an error message.
 pub(super) fn class(name: &str) -> Result<usize, String> {
     let words = CLASSES.iter().map(|(word, _)| *word);
     let found = words.clone().position(|word| word == name);

@@ -1,4 +1,4 @@
-//! How long something takes.
+//! Distributions of durations.
 
 use plimsoll_spec::scalar::{expected, fraction, period, rate};
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, each, label, scalar};

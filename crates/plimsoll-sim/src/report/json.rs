@@ -1,9 +1,9 @@
 use serde::Serialize;
 
 use crate::class::CLASSES;
-use crate::{Checked, Compared, Counts, Run, Second, Simulation, Summary};
+use crate::{Checked, Compared, RequestCounts, Run, Second, Simulation, Summary};
 
-/// Everything about a comparison, to be written as JSON.
+/// A comparison with all its runs, to be serialized as JSON. Made by [`json`].
 #[derive(Debug, Serialize)]
 pub struct JsonReport<'c> {
     name: &'c str,
@@ -11,7 +11,7 @@ pub struct JsonReport<'c> {
     duration_s: f64,
     deadline_s: f64,
     phases: Vec<Stretch<'c>>,
-    /// What the entries of every list by class are about.
+    /// The class of each entry in lists by class.
     classes: [&'static str; CLASSES.len()],
     limits: Vec<Limit<'c>>,
     checks: &'c [Checked],
@@ -36,7 +36,7 @@ struct Limit<'c> {
 #[derive(Debug, Serialize)]
 struct OneRun<'c> {
     seed: u64,
-    totals: Counts,
+    totals: RequestCounts,
     still_inside: u64,
     phases: &'c [Summary],
     seconds: Series,
@@ -59,7 +59,23 @@ struct Series {
     waiting: Vec<u32>,
 }
 
-/// What to write as JSON.
+/// The results of a comparison, to be serialized as JSON: every limit, run, phase and second, and the checked expectations.
+///
+/// ```
+/// use plimsoll_sim::{Comparison, Contender, Simulation, json};
+///
+/// let simulation = Simulation::from_text("short.yaml", "
+///     name: short
+///     duration: 5s
+///     rate: 100
+///     workers: 10
+///     service: 50ms
+/// ")?;
+/// let compared = Comparison::of(&simulation).test(Contender::none()).run();
+/// let report = serde_json::to_value(json(&simulation, &compared))?;
+/// assert_eq!(report["limits"][0]["runs"].as_array().map(Vec::len), Some(3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn json<'c>(simulation: &'c Simulation, compared: &'c Compared) -> JsonReport<'c> {
     let phases = simulation.phases().iter().map(|phase| {
@@ -70,11 +86,11 @@ pub fn json<'c>(simulation: &'c Simulation, compared: &'c Compared) -> JsonRepor
             to_s,
         }
     });
-    let limits = compared.limits.iter().map(|fared| Limit {
-        limit: &fared.limit,
-        tested: fared.tested,
-        phases: &fared.phases,
-        runs: fared.runs.iter().map(one_run).collect(),
+    let limits = compared.limits.iter().map(|result| Limit {
+        limit: &result.limit,
+        tested: result.tested,
+        phases: &result.phases,
+        runs: result.runs.iter().map(one_run).collect(),
     });
     JsonReport {
         name: simulation.name(),

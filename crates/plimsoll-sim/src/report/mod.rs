@@ -1,4 +1,4 @@
-//! What came of it, for people and for programs.
+//! Reports of comparisons, as text and as JSON.
 
 mod json;
 mod text;

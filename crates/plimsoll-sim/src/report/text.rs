@@ -4,7 +4,7 @@ use crate::class::CLASSES;
 use crate::units::millis;
 use crate::{Compared, Simulation, Summary};
 
-/// A column that is there only if a simulation has something to say in it.
+/// A column that only some simulations have.
 type Extra = (&'static str, fn(&Summary) -> Option<f64>);
 
 const HEAD: [&str; 11] = [
@@ -21,13 +21,32 @@ const HEAD: [&str; 11] = [
     "mean limit",
 ];
 
-/// A table of every phase and limit, and what was expected and not met.
+/// Formats a comparison as a table with a row for each phase and limit, followed by the expectations that are not met.
+///
+/// ```
+/// use plimsoll_sim::{Comparison, Contender, Simulation, text};
+///
+/// let simulation = Simulation::from_text("overload.yaml", "
+///     name: overload
+///     duration: 10s
+///     rate: 300
+///     workers: 10
+///     service: 50ms
+///     expect: { all: { rejected: '< 1%' } }
+/// ")?;
+/// let compared = Comparison::of(&simulation).test(Contender::fixed(14)).run();
+/// assert!(text(&simulation, &compared).contains("FAILED: fixed=14, all: expected rejected < 1%"));
+/// # Ok::<(), plimsoll_spec::FileError>(())
+/// ```
 #[must_use]
 pub fn text(simulation: &Simulation, compared: &Compared) -> String {
     let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     let classes = classes(simulation);
     let extras = extras(simulation);
-    let seeds = compared.limits.first().map_or(0, |fared| fared.runs.len());
+    let seeds = compared
+        .limits
+        .first()
+        .map_or(0, |result| result.runs.len());
     let several = seeds > 1;
     if let Some(head) = rows.first_mut() {
         if several {
@@ -38,11 +57,11 @@ pub fn text(simulation: &Simulation, compared: &Compared) -> String {
         head.extend(classes.iter().map(rejected));
     }
     for phase in 0..simulation.phases().len() {
-        for fared in &compared.limits {
-            if let Some(summary) = fared.phases.get(phase) {
-                let mut row = row(summary, &fared.limit, &extras, &classes);
+        for result in &compared.limits {
+            if let Some(summary) = result.phases.get(phase) {
+                let mut row = row(summary, &result.limit, &extras, &classes);
                 if several {
-                    row.insert(WORST, worst(fared.worst(phase)));
+                    row.insert(WORST, worst(result.worst(phase)));
                 }
                 rows.push(row);
             }
@@ -61,7 +80,7 @@ pub fn text(simulation: &Simulation, compared: &Compared) -> String {
     out
 }
 
-/// After the goodput comes that of the worst of several seeds.
+/// The column of the worst seed, after the goodput.
 const WORST: usize = 3;
 
 fn worst(worst: Option<(f64, u64)>) -> String {
@@ -71,7 +90,7 @@ fn worst(worst: Option<(f64, u64)>) -> String {
     }
 }
 
-/// Errors if there may be any, fairness if there are several processes.
+/// Failed requests if the server may fail, fairness if there are several processes.
 fn extras(simulation: &Simulation) -> Vec<Extra> {
     let mut extras: Vec<Extra> = Vec::new();
     if simulation.may_fail() {
@@ -129,7 +148,7 @@ fn row(summary: &Summary, limit: &str, extras: &[Extra], classes: &[usize]) -> V
     row
 }
 
-/// Words to the left, numbers to the right.
+/// Aligns the first two columns to the left, the others to the right.
 pub(crate) fn table(out: &mut String, rows: &[Vec<String>]) {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {

@@ -9,14 +9,14 @@ pub(super) fn fleet_file() -> Value {
     let conditions = fleet::WORDS.map(|word| (word, said(condition(), "A condition.")));
     map(
         [
-            ("name", text("What the simulation is called.")),
-            ("about", text("What it is about, in a sentence.")),
+            ("name", text("The name of the simulation.")),
+            ("about", text("A description, in a sentence.")),
             (
                 "duration",
-                span("How long it lasts, in virtual time: whole seconds, a day at most."),
+                span("The duration in virtual time: whole seconds, a day at most."),
             ),
             ("fleet", fleet_body()),
-            ("expect", said(map(conditions, &[]), "What must hold.")),
+            ("expect", said(map(conditions, &[]), "The expectations.")),
         ],
         &["name", "duration", "fleet"],
     )
@@ -45,15 +45,18 @@ fn fleet_body() -> Value {
                 "most",
                 said(tokens.clone(), "The most that is borrowed at once."),
             ),
-            ("target", span("For how long what is borrowed should last.")),
-            ("keep", span("How long it is kept without use.")),
+            (
+                "target",
+                span("The time for which a borrowed batch should last."),
+            ),
+            ("keep", span("The time for which unused tokens are kept.")),
         ],
         &[],
     );
     let partition = map(
         [
-            ("from", moment("When it begins: whole seconds.")),
-            ("to", moment("When it ends: whole seconds.")),
+            ("from", moment("The start: whole seconds.")),
+            ("to", moment("The end: whole seconds.")),
             (
                 "part",
                 said(share(), "The part of the processes that is cut off."),
@@ -64,20 +67,20 @@ fn fleet_body() -> Value {
     let common = [
         (
             "processes",
-            json!({ "description": "How many, or several numbers to try.", "anyOf": [whole(100_000), several] }),
+            json!({ "description": "The number of processes, or a list of numbers to try.", "anyOf": [whole(100_000), several] }),
         ),
         (
             "rate",
-            said(whole(1_000_000), "How much all of them may do in a second."),
+            said(
+                whole(1_000_000),
+                "The limit of all processes together, in requests per second.",
+            ),
         ),
-        (
-            "burst",
-            said(tokens, "How much at once; the rate unless set."),
-        ),
+        ("burst", said(tokens, "The burst; the rate unless set.")),
         (
             "demand",
             changing(
-                "What comes, as a multiple of the rate; 1.5 unless set.",
+                "The demand, as a multiple of the rate; 1.5 unless set.",
                 &number(0.0, Some(1000.0)),
             ),
         ),
@@ -89,44 +92,41 @@ fn fleet_body() -> Value {
             ),
         ),
         ("delay", span("Of a message, one way.")),
-        (
-            "cuts",
-            span("How often a connection breaks, on the average."),
-        ),
+        ("cuts", span("The mean time until a connection breaks.")),
         (
             "restarts",
-            span("How often a process starts again, on the average."),
+            span("The mean time until a process is restarted."),
         ),
         (
             "server_restarts",
-            json!({ "description": "When the server starts again.", "type": "array", "items": moment("Whole seconds.") }),
+            json!({ "description": "The times at which the store or the server is restarted.", "type": "array", "items": moment("Whole seconds.") }),
         ),
         (
             "partitions",
             json!({ "description": "Times in which processes do not reach the server.", "type": "array", "items": partition }),
         ),
-        ("skew", span("How far clocks are off at most.")),
+        ("skew", span("The largest clock skew.")),
     ];
     let sharing = |word: &str| {
         (
             "sharing",
-            json!({ "description": "How they share it.", "const": word }),
+            json!({ "description": "The way in which the limit is shared.", "const": word }),
         )
     };
     let borrowed = [
         sharing("borrowed"),
         (
             "borrow",
-            said(borrow, "How much is borrowed, and for how long."),
+            said(borrow, "The size and the lifetime of borrowed batches."),
         ),
         (
             "timeout",
-            span("How long a process waits for the store; 50ms unless set."),
+            span("The time-out of a request to the store; 50ms unless set."),
         ),
         (
             "outage",
             words(
-                "What processes do without the store; deny unless set.",
+                "The behaviour of processes that cannot reach the store; deny unless set.",
                 &["deny", "admit", "local"],
             ),
         ),
@@ -137,7 +137,7 @@ fn fleet_body() -> Value {
         (
             "without",
             words(
-                "What proxies do without an assignment; deny unless set.",
+                "The behaviour of proxies without an assignment; deny unless set.",
                 &["deny", "admit"],
             ),
         ),

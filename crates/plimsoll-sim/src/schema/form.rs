@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 /// A number that changes with time: one, steps, or a ramp.
 pub(super) fn changing(what: &str, number: &Value) -> Value {
     let value = || ("value", said(number.clone(), "The number from then on."));
-    let at = || ("at", moment("When."));
+    let at = || ("at", moment("The moment."));
     let steps = map(
         [
             at(),
             value(),
-            ("over", span("How long it takes to get there.")),
+            ("over", span("The time over which the value changes.")),
         ],
         &["at", "value"],
     );
@@ -50,7 +50,7 @@ pub(super) fn moment(what: &str) -> Value {
     json!({ "description": what, "anyOf": [unit, { "const": 0 }] })
 }
 
-/// What is read as a text, however it is written.
+/// A scalar that is read as text.
 pub(super) fn text(what: &str) -> Value {
     json!({ "description": what, "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }] })
 }
@@ -59,7 +59,7 @@ pub(super) fn words(what: &str, words: &[&str]) -> Value {
     json!({ "description": what, "enum": words })
 }
 
-/// A schema, and what it is for. A reference stands alone in this draft.
+/// A schema with a description. In this draft of JSON Schema a reference has no other keys beside it.
 pub(super) fn said(schema: Value, what: &str) -> Value {
     if schema.get("$ref").is_some() {
         return json!({ "description": what, "allOf": [schema] });

@@ -17,10 +17,11 @@ use fleet::fleet_file;
 use form::{changing, condition, map, moment, number, said, share, span, text, words};
 use station::{LATE_WORK, OUTCOMES, of_a_station, work};
 
-/// The JSON Schema of simulation files: of a server behind limits, and of a fleet that shares one. Limits, queues, priorities and
-/// what can be expected are those that the reader knows.
+/// The JSON Schema of simulation files, for editors: of a server behind limits, and of a fleet that shares one. It is made from the
+/// tables of limits, queues, priorities and metrics that the reader uses.
 ///
-/// It checks fields, words, numbers and units. That phases exist, moments are in order and shares sum up to 1 is for the reader to say.
+/// The schema checks fields, words, numbers and units. Only [`Described::from_file`](crate::Described::from_file) checks that phases
+/// exist, moments are in order and shares sum up to 1.
 #[must_use]
 pub fn schema() -> String {
     schema_of::<File>()
@@ -55,7 +56,7 @@ fn server(limit: &Value, queue: &Value) -> Value {
 /// A server of several parts.
 fn parted(limit: &Value, queue: &Value) -> Value {
     let own = [
-        ("name", text("What it is called.")),
+        ("name", text("The name.")),
         (
             "share",
             changing(
@@ -71,7 +72,7 @@ fn parted(limit: &Value, queue: &Value) -> Value {
             "limit",
             said(limit.clone(), "A limit of its own before it."),
         ),
-        ("queue", said(queue.clone(), "Who waits for that limit.")),
+        ("queue", said(queue.clone(), "The queue of that limit.")),
     ];
     let station = map(own.into_iter().chain(of_a_station()), &["name", "service"]);
     let stations = json!({
@@ -86,17 +87,20 @@ fn parted(limit: &Value, queue: &Value) -> Value {
     )
 }
 
-/// What every simulation of a server has.
+/// The fields of every simulation of a server.
 fn of_any(limit: &Value, queue: &Value) -> Vec<(&'static str, Value)> {
     let rate = number(0.0, Some(1e6));
     let bursts = map(
         [
             (
                 "every",
-                span("How long from the beginning of one to that of the next."),
+                span("The time from the start of one to the start of the next."),
             ),
-            ("for", span("How long each lasts; shorter than `every`.")),
-            ("rate", said(rate.clone(), "Requests a second meanwhile.")),
+            ("for", span("The length of each; shorter than `every`.")),
+            (
+                "rate",
+                said(rate.clone(), "Requests per second during a burst."),
+            ),
         ],
         &["every", "for", "rate"],
     );
@@ -104,13 +108,13 @@ fn of_any(limit: &Value, queue: &Value) -> Vec<(&'static str, Value)> {
         [
             (
                 "count",
-                json!({ "description": "How many.", "type": "integer", "minimum": 1, "maximum": 1_000_000 }),
+                json!({ "description": "The number of clients.", "type": "integer", "minimum": 1, "maximum": 1_000_000 }),
             ),
             (
                 "think",
                 said(
                     work(),
-                    "How long each waits between an answer and the next request; 1ms or longer.",
+                    "The time between an answer and the next request; 1ms or longer.",
                 ),
             ),
         ],
@@ -125,43 +129,43 @@ fn of_any(limit: &Value, queue: &Value) -> Vec<(&'static str, Value)> {
     );
     let phase = map(
         [
-            ("name", text("What it is called, under `expect` too.")),
-            ("from", moment("When it begins: whole seconds.")),
-            ("to", moment("When it ends: whole seconds.")),
+            ("name", text("The name, used under `expect` too.")),
+            ("from", moment("The start: whole seconds.")),
+            ("to", moment("The end: whole seconds.")),
         ],
         &["name", "from", "to"],
     );
     vec![
-        ("name", text("What the simulation is called.")),
-        ("about", text("What it is about, in a sentence.")),
+        ("name", text("The name of the simulation.")),
+        ("about", text("A description, in a sentence.")),
         (
             "duration",
-            span("How long it lasts, in virtual time: whole seconds, a day at most."),
+            span("The duration in virtual time: whole seconds, a day at most."),
         ),
         (
             "deadline",
-            span("What is answered later is late; 1s unless set."),
+            span("The deadline of a request: later answers are late; 1s unless set."),
         ),
         (
             "rate",
-            changing("Requests a second, whatever becomes of them.", &rate),
+            changing("Requests per second of the open loop.", &rate),
         ),
         (
             "bursts",
-            said(bursts, "Another rate for a while, again and again."),
+            said(bursts, "Bursts: another rate, periodically."),
         ),
         (
             "clients",
             said(
                 clients,
-                "A closed loop: each asks, waits for its answer, thinks, and asks again.",
+                "A closed loop: each client sends a request, waits for its answer, thinks, and sends the next.",
             ),
         ),
         (
             "retries",
             said(
                 retries(),
-                "What clients do who were refused or got an error.",
+                "Retries of clients that were refused or got an error.",
             ),
         ),
         (
@@ -172,32 +176,32 @@ fn of_any(limit: &Value, queue: &Value) -> Vec<(&'static str, Value)> {
             "processes",
             said(
                 processes,
-                "How many processes have a limit each before the same server, or the share of the traffic of each.",
+                "The number of processes with a limit each before the same server, or the share of the traffic of each.",
             ),
         ),
         (
             "late_outcome",
             words(
-                "What a limit hears of an answer after the deadline; overload unless set.",
+                "The outcome that a limit sees for an answer after the deadline; overload unless set.",
                 &OUTCOMES,
             ),
         ),
         (
             "late_work",
             words(
-                "What becomes of work when its client has left, at the deadline: it is done all the same, or dropped; done unless set.",
+                "Whether work is dropped or done when its client leaves, at the deadline; done unless set.",
                 &LATE_WORK,
             ),
         ),
-        ("queue", said(queue.clone(), "Who waits for the limit.")),
+        ("queue", said(queue.clone(), "The queue of the limit.")),
         (
             "phases",
-            json!({ "description": "What is summed up on its own; all of it unless set.", "type": "array", "items": phase }),
+            json!({ "description": "Parts with a summary of their own; one over the whole duration unless set.", "type": "array", "items": phase }),
         ),
         (
             "ideal",
             changing(
-                "What a perfect limit would get answered in time, a second; what the server can do unless set.",
+                "The goodput per second of a perfect limit; the capacity of the server unless set.",
                 &number(0.0, None),
             ),
         ),
@@ -219,17 +223,17 @@ fn retries() -> Value {
         [
             (
                 "times",
-                json!({ "description": "How often.", "type": "integer", "minimum": 1, "maximum": u32::MAX }),
+                json!({ "description": "The number of retries.", "type": "integer", "minimum": 1, "maximum": u32::MAX }),
             ),
             (
                 "delay",
-                span("How long before the first; 100ms unless set."),
+                span("The delay before the first retry; 100ms unless set."),
             ),
             (
                 "factor",
                 said(
                     number(1.0, Some(1000.0)),
-                    "By what each delay is longer than the one before; 1 unless set.",
+                    "The factor from one delay to the next; 1 unless set.",
                 ),
             ),
             ("max_delay", span("The longest delay.")),
@@ -244,12 +248,12 @@ fn retries() -> Value {
                 "budget",
                 said(
                     share(),
-                    "How many retries there may be for each request, on the whole.",
+                    "The largest ratio of retries to requests, overall.",
                 ),
             ),
             (
                 "on",
-                json!({ "description": "After what they try again; refused unless set.", "anyOf": [cause, causes] }),
+                json!({ "description": "The causes of retries; refused unless set.", "anyOf": [cause, causes] }),
             ),
         ],
         &["times"],
@@ -265,11 +269,16 @@ fn limit(generator: &mut SchemaGenerator) -> Value {
     json!({ "anyOf": [{ "enum": names }, fixed, algorithm] })
 }
 
-/// What must hold of each phase.
+/// The expectations of each phase.
 fn expectations() -> Value {
     let condition = condition();
     let classes = map(
-        CLASSES.map(|(class, _)| (class, said(condition.clone(), "What must hold of it."))),
+        CLASSES.map(|(class, _)| {
+            (
+                class,
+                said(condition.clone(), "The expectation of the class."),
+            )
+        }),
         &[],
     );
     let metric = |(word, _): &(&'static str, _)| {
@@ -284,5 +293,5 @@ fn expectations() -> Value {
         "The share of each priority that was answered in time.",
     );
     let of_phase = map(METRICS.iter().map(metric).chain([("good", good)]), &[]);
-    json!({ "description": "What must hold of each phase.", "type": "object", "additionalProperties": of_phase })
+    json!({ "description": "The expectations of each phase.", "type": "object", "additionalProperties": of_phase })
 }

@@ -8,23 +8,26 @@ use crate::class::CLASSES;
 pub(super) const OUTCOMES: [&str; 3] = ["overload", "ignore", "success"];
 pub(super) const LATE_WORK: [&str; 2] = ["done", "dropped"];
 
-/// What describes a server, or a station of one.
+/// The fields of a server, or of a station of one.
 pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
     let workers = number(0.0, Some(1e6));
     let weighted = map(
         [
             (
                 "weight",
-                changing("How often, beside the other kinds.", &number(0.0, None)),
+                changing(
+                    "The weight of the kind, relative to the other kinds.",
+                    &number(0.0, None),
+                ),
             ),
-            ("service", said(work(), "How long it takes.")),
+            ("service", said(work(), "The service time.")),
         ],
         &["weight", "service"],
     );
     let mix =
         json!({ "description": "Several kinds of work.", "type": "array", "items": weighted });
     let service = json!({
-        "description": "How long a worker takes for a request.",
+        "description": "The time a worker takes for a request.",
         "anyOf": [work(), map([("mix", mix)], &["mix"])],
     });
     let contention = map(
@@ -33,10 +36,16 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
                 "factor",
                 said(
                     number(0.0, None),
-                    "How much slower, for each time that number more.",
+                    "The slowdown for each multiple of that number above it.",
                 ),
             ),
-            ("above", said(workers.clone(), "From how many at once on.")),
+            (
+                "above",
+                said(
+                    workers.clone(),
+                    "The number of requests at once from which on service slows down.",
+                ),
+            ),
         ],
         &["factor", "above"],
     );
@@ -44,15 +53,15 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
         [
             (
                 "every",
-                span("How long from the beginning of one to that of the next."),
+                span("The time from the start of one to the start of the next."),
             ),
-            ("for", span("How long each lasts; shorter than `every`.")),
+            ("for", span("The length of each; shorter than `every`.")),
         ],
         &["every", "for"],
     );
     let failures = map(
         [
-            ("share", changing("How many of the requests.", &share())),
+            ("share", changing("The share of the requests.", &share())),
             (
                 "priority",
                 words(
@@ -63,7 +72,7 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
             (
                 "outcome",
                 words(
-                    "What a limit hears of them; overload unless set.",
+                    "The outcome that a limit sees; overload unless set.",
                     &OUTCOMES,
                 ),
             ),
@@ -71,7 +80,7 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
                 "after",
                 said(
                     work(),
-                    "How soon they fail; after their service unless set.",
+                    "The time until they fail; their service time unless set.",
                 ),
             ),
         ],
@@ -81,7 +90,7 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
     vec![
         (
             "workers",
-            changing("How many requests are worked on at once.", &workers),
+            changing("The number of requests that are served at once.", &workers),
         ),
         ("service", service),
         (
@@ -93,7 +102,7 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
         ),
         (
             "contention",
-            json!({ "description": "How much slower work gets by more of it at once.", "anyOf": [number(0.0, None), contention] }),
+            json!({ "description": "The slowdown of requests that are served at once.", "anyOf": [number(0.0, None), contention] }),
         ),
         (
             "pauses",
@@ -109,16 +118,16 @@ pub(super) fn of_a_station() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// How long something takes.
+/// A distribution of durations.
 pub(super) fn work() -> Value {
     let one = |name, fields: Value| map([(name, fields)], &[name]);
     let mean = || ("mean", span("The mean."));
     json!({ "anyOf": [
         period(),
         one("constant", span("Always the same.")),
-        one("exponential", said(map([mean()], &["mean"]), "As between events that know nothing of each other.")),
+        one("exponential", said(map([mean()], &["mean"]), "The exponential distribution, as between independent events.")),
         one("lognormal", said(map(
-            [mean(), ("sigma", said(number(0.0, Some(5.0)), "How wide it is."))],
+            [mean(), ("sigma", said(number(0.0, Some(5.0)), "The standard deviation of the logarithm."))],
             &["mean", "sigma"],
         ), "The usual shape of latencies.")),
         one("bimodal", said(map(
@@ -126,7 +135,7 @@ pub(super) fn work() -> Value {
             &["fast", "slow", "share"],
         ), "One of two.")),
         one("pareto", said(map(
-            [("least", span("The shortest.")), ("alpha", json!({ "description": "How quickly longer ones get rarer.", "type": "number", "exclusiveMinimum": 0 }))],
+            [("least", span("The shortest.")), ("alpha", json!({ "description": "The exponent: the larger, the rarer long times are.", "type": "number", "exclusiveMinimum": 0 }))],
             &["least", "alpha"],
         ), "A heavy tail.")),
     ] })

@@ -1,4 +1,4 @@
-//! Clients that leave at their deadline, where the server drops what they left.
+//! Clients that leave at their deadline, for servers that drop their work then.
 
 use plimsoll::Outcome;
 
@@ -6,7 +6,7 @@ use super::World;
 use crate::job::{Event, Job, Request};
 
 impl<'s> World<'s> {
-    /// When the client of a request has left.
+    /// The time at which the client of a request leaves.
     fn leaves_at(&self, request: &Request) -> u64 {
         let deadline = self.simulation.deadline.saturating_add(1);
         request.arrived.saturating_add(deadline)
@@ -24,7 +24,7 @@ impl<'s> World<'s> {
         self.simulation.drops_late && self.leaves_at(&job.request) <= self.now
     }
 
-    /// When a worker is done with a job that would end then.
+    /// The time at which a worker is done with a job that would end at `end`.
     pub(super) fn last_moment(&self, job: &Job<'s>, end: u64) -> u64 {
         if self.simulation.drops_late {
             end.min(self.leaves_at(&job.request).max(self.now))
@@ -33,7 +33,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// What waits for a worker and was left is dropped. What is at work ends by itself at that moment.
+    /// Drops the queued jobs of clients that have left. Running jobs end by themselves at that moment.
     pub(super) fn leave(&mut self) {
         let (now, deadline) = (self.now, self.simulation.deadline);
         for index in 0..self.stations.len() {
@@ -45,7 +45,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// A request that nobody waits for any more, and that holds no worker of the station it is at. The limit hears nothing.
+    /// Ends a job whose client has left and that holds no worker of its station. The limit gets no sample.
     pub(super) fn left(&mut self, mut job: Job<'s>) {
         for (station, permit) in std::mem::take(&mut job.held) {
             self.free(station, permit, Outcome::Ignore);

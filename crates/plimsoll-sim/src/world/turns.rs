@@ -23,7 +23,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether anybody still waits for the answer. In the open loop that is nobody's business.
+    /// Whether the client still waits for the answer. Always true in the open loop.
     pub(super) fn cares(&self, request: Request) -> bool {
         match (request.turn, &self.closed_loop) {
             (Some(turn), Some(closed_loop)) => closed_loop.cares(turn),

@@ -83,7 +83,7 @@ expect:
     let names: Vec<&str> = compared
         .limits
         .iter()
-        .map(|fared| fared.limit.as_str())
+        .map(|result| result.limit.as_str())
         .collect();
     assert_eq!(
         names,
@@ -94,7 +94,7 @@ expect:
         compared
             .limits
             .iter()
-            .all(|fared| fared.tested == (fared.limit == "fixed=10"))
+            .all(|result| result.tested == (result.limit == "fixed=10"))
     );
     let found: Vec<(&str, &str, bool)> = compared
         .checks()

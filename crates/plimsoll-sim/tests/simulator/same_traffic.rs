@@ -1,7 +1,7 @@
 //! The same seed gives the same run; every limit gets the same traffic; and nobody is lost on the way.
 
 use crate::support::{aimd, run_of, shipped, shipped_as, simulation};
-use plimsoll_sim::{Comparison, Contender, Counts, Simulation, run};
+use plimsoll_sim::{Comparison, Contender, RequestCounts, Simulation, run};
 
 fn contenders() -> [Contender; 4] {
     [
@@ -101,7 +101,7 @@ queue: { bound: 10, order: lifo, timeout: 100ms }",
 #[track_caller]
 fn check(simulation: &Simulation, contender: &Contender, what: &str) {
     let run = run(simulation, contender, 1);
-    let Counts {
+    let RequestCounts {
         offered,
         good,
         late,

@@ -50,12 +50,12 @@ fn a_told_limit_and_no_limit_at_all_fare_as_in_the_test_bed() {
         let comparison = Comparison::of(&simulation).test(told(workers));
         let compared = comparison.beside(Contender::none()).run();
         for (_, phase, oracle, none) in TABLE.iter().filter(|row| row.0 == name) {
-            for (fared, wanted) in compared.limits.iter().zip([*oracle, *none]) {
-                let summary = fared.phases.iter().find(|it| it.phase == *phase).unwrap();
+            for (result, wanted) in compared.limits.iter().zip([*oracle, *none]) {
+                let summary = result.phases.iter().find(|it| it.phase == *phase).unwrap();
                 if !agrees(summary, wanted) {
                     wrong.push(format!(
                         "{name} {phase} {}: {summary:?}, not {wanted:?}",
-                        fared.limit
+                        result.limit
                     ));
                 }
             }

@@ -50,7 +50,7 @@ impl<'t> Error<'t> {
         Self::Placed(problem, Some(blame))
     }
 
-    /// The error, seen from the name of a field of `what`, of which `more` are read elsewhere.
+    /// The error, seen from the name of a field of `what`. Other readers read the fields of `more`.
     pub(crate) fn at_key(self, entry: &'t Entry, what: &str, more: &[&'static str]) -> Self {
         let Self::UnknownField(field, known) = self else {
             return self;

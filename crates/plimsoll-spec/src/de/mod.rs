@@ -50,17 +50,36 @@ const TEXT: &str = "text:";
 /// An enum of a word, or a list or map.
 const EITHER: &str = "either";
 
-/// Reads a value of type `T` from `node`, and stops at the first problem.
+/// Reads a value of type `T` from `node`, and stops at the first problem. [`read`] reports all problems.
+///
+/// ```
+/// use plimsoll_spec::{Queue, Units, document, read_one};
+///
+/// let queue: Queue = read_one(&document("{ bound: 10, order: lifo }", "a queue")?, Units::Required)?;
+/// assert_eq!(queue.bound, 10);
+/// let problem = read_one::<Queue>(&document("{ bond: 10 }", "a queue")?, Units::Required).unwrap_err();
+/// assert!(problem.to_string().contains("did you mean `bound`?"), "{problem}");
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 ///
 /// # Errors
 ///
-/// The first problem, with its place and its path below `node`.
+/// Returns the first problem, with its place and its path below `node`.
 pub fn read_one<'t, T: Deserialize<'t>>(node: &'t Node, units: Units) -> Read<T> {
     let aside = Aside::new(units);
     T::deserialize(Tree::whole(node, &aside)).map_err(|error| error.into_problem(node).0)
 }
 
-/// Reads a value of type `T` from `root` as far as possible, and reports all problems.
+/// Reads a value of type `T` from `root` as far as possible, and reports all problems, at most [`MAX_PROBLEMS`].
+///
+/// ```
+/// use plimsoll_spec::{Queue, Units, document, read};
+///
+/// let root = document("{ bound: many, order: fivo }", "a queue")?;
+/// let recovered = read::<Queue>(&root, Units::Required);
+/// assert_eq!(recovered.problems.len(), 2);
+/// # Ok::<(), plimsoll_spec::Problem>(())
+/// ```
 #[must_use]
 pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'t, T> {
     let aside = Aside::new(units);
@@ -124,7 +143,7 @@ impl<'t, 'a> Tree<'t, 'a> {
         }
     }
 
-    /// What is not there, in `node`.
+    /// The value of a missing field of `node`.
     const fn made_up(node: &'t Node, aside: &'a Aside<'t>) -> Self {
         Self {
             node,
@@ -134,7 +153,7 @@ impl<'t, 'a> Tree<'t, 'a> {
         }
     }
 
-    /// That there is nothing harmless of this type.
+    /// The error for a type without a valid value to put in place of an invalid one.
     fn cannot_make_up(&self) -> Error<'t> {
         Error::Other("nothing can be made up".to_owned()).at(self.node)
     }

@@ -171,15 +171,16 @@ impl<'t> Aside<'t> {
 /// The result of [`read`](crate::read): the valid parts of a file, and its problems.
 #[derive(Debug)]
 pub struct Recovered<'t, T> {
-    /// The value, without entries that have mistakes. `None` if nothing is left.
+    /// The value, without entries that have mistakes. `None` if no valid value is left.
     pub value: Option<T>,
-    /// All problems.
+    /// All problems, at most [`MAX_PROBLEMS`].
     pub problems: Vec<Problem>,
     /// The entries that were left out.
     pub broken: Broken<'t>,
 }
 
-/// The entries that were left out because of mistakes. Other entries may refer to them by name.
+/// The entries that [`read`](crate::read) left out because of mistakes. Other entries may refer to them by name, so a check of the whole
+/// file asks here before it reports an unknown name.
 #[derive(Default, Debug)]
 pub struct Broken<'t> {
     names: BTreeSet<&'t str>,
@@ -215,7 +216,7 @@ impl<'t> Broken<'t> {
         broken
     }
 
-    /// Whether an entry of this name may have been left out.
+    /// Whether an entry of this name may have been left out. True for every name if a whole section could not be read.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.any_name || self.names.contains(name)

@@ -11,7 +11,7 @@ use crate::store::Url;
 use crate::tree::{Node, Written};
 use crate::value::{Memory, Name};
 
-/// How the one value of a type is read.
+/// The reader of a single value.
 #[derive(Clone, Copy)]
 pub(super) enum Reader {
     Whole(fn(&Node) -> Read<u64>),

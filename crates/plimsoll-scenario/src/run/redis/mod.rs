@@ -1,7 +1,7 @@
 //! Runs a scenario against limits in Redis, in virtual time: every call carries the time.
 //!
-//! Redis keeps limits, not queues, and decides now or not at all. A scenario that needs anything else is not run. What
-//! there is must answer as the limiters in memory do, to the nanosecond.
+//! Redis holds limits without queues, and decides at once. A scenario that needs anything else is skipped. The answers must be those
+//! of the limiters in memory, to the nanosecond.
 
 mod session;
 mod subject;
@@ -20,8 +20,8 @@ use self::subject::Subject;
 use crate::report::{Failure, ScenarioStatus};
 use crate::spec::{Gate, Verb};
 
-/// A Redis to run scenarios on. It may hold other things: what a scenario writes has a name of its own, and is forgotten at
-/// its end.
+/// A Redis to run scenarios on, for [`run_file_on`](crate::run_file_on). It may hold other data: scenarios write under a prefix of
+/// their own, and remove their keys at their end.
 #[derive(Debug)]
 pub struct Place {
     url: String,
@@ -32,18 +32,18 @@ pub struct Place {
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Place {
-    /// The Redis at `url`, if one answers there.
+    /// Connects to the Redis at `url`, such as `redis://127.0.0.1:6379`.
     ///
     /// # Errors
     ///
-    /// If none does, or the address cannot be understood.
+    /// Returns an error if no Redis answers there within 10 seconds, or the address is invalid.
     pub fn connect(url: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let answer = runtime.block_on(async {
             let store = Store::builder(url).deadline(DEADLINE).open()?;
             store.ping().await
         });
-        answer.map_err(|error| io::Error::other(told(&error)))?;
+        answer.map_err(|error| io::Error::other(with_source(&error)))?;
         Ok(Self {
             url: url.to_owned(),
             runtime,
@@ -61,8 +61,8 @@ impl Place {
     }
 }
 
-/// An error and what it came from, on one line.
-fn told(error: &StoreError) -> String {
+/// An error and its source, on one line.
+fn with_source(error: &StoreError) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

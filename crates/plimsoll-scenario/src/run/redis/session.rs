@@ -1,4 +1,4 @@
-//! One run of a scenario in Redis: a limiter, its clock, and what has been taken so far.
+//! One run of a scenario in Redis: a limiter, its clock, and its permits.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use plimsoll::{ManualClock, Moment};
 use plimsoll_redis::{RedisPermit, StoreError};
 
 use super::subject::Subject;
-use super::told;
+use super::with_source;
 use crate::report::Mismatch;
 use crate::run::check::{self, Answer};
 use crate::run::held::Refusal;
@@ -15,8 +15,8 @@ use crate::spec::{Gauge, Outcome, Settled, Step, Verb};
 pub(super) struct Session<'a> {
     subject: Subject,
     clock: &'a ManualClock,
-    held: HashMap<String, Held>,
-    /// What has no name is kept too, since dropping gives back.
+    held: HashMap<String, HeldInStore>,
+    /// Permits without a name, since dropping them would return them.
     unnamed: Vec<RedisPermit>,
     granted: u64,
     denied: u64,
@@ -24,7 +24,7 @@ pub(super) struct Session<'a> {
     keys: BTreeSet<String>,
 }
 
-enum Held {
+enum HeldInStore {
     Permit(RedisPermit),
     /// To be used from this moment on.
     Reserved(Moment),
@@ -72,7 +72,7 @@ impl<'a> Session<'a> {
     pub(super) async fn end(self) {
         self.unnamed.into_iter().for_each(RedisPermit::forget);
         for held in self.held.into_values() {
-            if let Held::Permit(permit) = held {
+            if let HeldInStore::Permit(permit) = held {
                 permit.forget();
             }
         }
@@ -94,12 +94,12 @@ impl<'a> Session<'a> {
                 match decision.map_err(no_answer)? {
                     Ok(permit) => {
                         self.granted += 1;
-                        self.keep(name, Held::Permit(permit));
+                        self.keep(name, HeldInStore::Permit(permit));
                         return Ok(Some(Answer::Granted));
                     }
                     Err(refusal) => {
                         self.denied += 1;
-                        self.keep(name, Held::Denied(refusal.clone()));
+                        self.keep(name, HeldInStore::Denied(refusal.clone()));
                         return Ok(Some(Answer::Denied(refusal)));
                     }
                 }
@@ -109,12 +109,12 @@ impl<'a> Session<'a> {
                 match reserved.map_err(no_answer)? {
                     Ok(wait) => {
                         self.granted += 1;
-                        self.keep(name, Held::Reserved(self.clock.now().plus(wait)));
+                        self.keep(name, HeldInStore::Reserved(self.clock.now().plus(wait)));
                         return Ok(Some(Answer::Reserved(wait)));
                     }
                     Err(refusal) => {
                         self.denied += 1;
-                        self.keep(name, Held::Denied(refusal.clone()));
+                        self.keep(name, HeldInStore::Denied(refusal.clone()));
                         return Ok(Some(Answer::Denied(refusal)));
                     }
                 }
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
                 let permit = permit.map_err(no_answer)?;
                 let taken = permit.cost();
                 self.granted += u64::from(taken > 0);
-                self.keep(name, Held::Permit(permit));
+                self.keep(name, HeldInStore::Permit(permit));
                 return Ok(Some(Answer::Taken(taken)));
             }
             Verb::Release(name) => self.release(name).await?,
@@ -145,15 +145,15 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    fn keep(&mut self, name: Option<&str>, held: Held) {
+    fn keep(&mut self, name: Option<&str>, held: HeldInStore) {
         match (name, held) {
             (Some(name), held) => {
                 let before = self.held.insert(name.to_owned(), held);
-                if let Some(Held::Permit(permit)) = before {
+                if let Some(HeldInStore::Permit(permit)) = before {
                     self.unnamed.push(permit);
                 }
             }
-            (None, Held::Permit(permit)) => self.unnamed.push(permit),
+            (None, HeldInStore::Permit(permit)) => self.unnamed.push(permit),
             (None, _) => {}
         }
     }
@@ -162,8 +162,8 @@ impl<'a> Session<'a> {
     async fn release(&mut self, name: &str) -> Result<(), Mismatch> {
         match self.held.get(name) {
             // A rate has nothing to be returned.
-            Some(Held::Reserved(ready)) if *ready <= self.clock.now() => return Ok(()),
-            Some(Held::Gone) => return Ok(()),
+            Some(HeldInStore::Reserved(ready)) if *ready <= self.clock.now() => return Ok(()),
+            Some(HeldInStore::Gone) => return Ok(()),
             _ => {}
         }
         let permit = self.take(name)?;
@@ -172,9 +172,11 @@ impl<'a> Session<'a> {
     }
 
     fn take(&mut self, name: &str) -> Result<RedisPermit, Mismatch> {
-        match self.held.insert(name.to_owned(), Held::Gone) {
-            Some(Held::Permit(permit)) => Ok(permit),
-            Some(Held::Denied(_)) => Err(Mismatch::named(name, "to hold a permit", "denied")),
+        match self.held.insert(name.to_owned(), HeldInStore::Gone) {
+            Some(HeldInStore::Permit(permit)) => Ok(permit),
+            Some(HeldInStore::Denied(_)) => {
+                Err(Mismatch::named(name, "to hold a permit", "denied"))
+            }
             _ => Err(Mismatch::named(
                 name,
                 "to hold a permit",
@@ -226,9 +228,11 @@ impl<'a> Session<'a> {
 
     fn settled(&self, name: &str, wanted: Settled) -> Option<Mismatch> {
         let (got, reason) = match self.held.get(name)? {
-            Held::Reserved(ready) if *ready > self.clock.now() => (Outcome::Pending, None),
-            Held::Permit(_) | Held::Reserved(_) | Held::Gone => (Outcome::Granted, None),
-            Held::Denied(refusal) => (Outcome::Denied, Some(refusal.reason)),
+            HeldInStore::Reserved(ready) if *ready > self.clock.now() => (Outcome::Pending, None),
+            HeldInStore::Permit(_) | HeldInStore::Reserved(_) | HeldInStore::Gone => {
+                (Outcome::Granted, None)
+            }
+            HeldInStore::Denied(refusal) => (Outcome::Denied, Some(refusal.reason)),
         };
         let fits = got == wanted.result && (wanted.reason.is_none() || wanted.reason == reason);
         (!fits).then(|| Mismatch::named(name, wanted.result.word(), got.word()))
@@ -237,5 +241,5 @@ impl<'a> Session<'a> {
 
 #[expect(clippy::needless_pass_by_value, reason = "it is mapped over errors")]
 fn no_answer(error: StoreError) -> Mismatch {
-    Mismatch::new("an answer of Redis", told(&error))
+    Mismatch::new("an answer of Redis", with_source(&error))
 }

@@ -28,7 +28,7 @@ pub(super) struct Subject {
 struct Member {
     rule: RedisRule,
     limiter: RedisLimiter,
-    /// What its refusals are called by.
+    /// The limiter's name in refusals.
     name: Option<String>,
 }
 
@@ -139,14 +139,14 @@ impl Subject {
         Ok(())
     }
 
-    /// Builds it anew, at this instant. What is held by leases stays held.
+    /// Resets the limiter at this instant. Leases stay held.
     pub(super) async fn reset(&mut self, key: &str) -> Result<(), StoreError> {
         let member = &mut self.members[0];
         if member.limiter.holds_leases() {
             return Ok(());
         }
         member.limiter.forget(key).await?;
-        // It was built of the same before.
+        // The same values were valid before.
         if let Ok(limiter) = self
             .store
             .limiter(member.limiter.name(), member.rule.clone())
@@ -156,7 +156,7 @@ impl Subject {
         self.begin(key).await
     }
 
-    /// What it looks like; of several, the one of which least is left.
+    /// The state of the limiter; of several limiters, that with the least left.
     pub(super) async fn look(&self, key: &str) -> Result<(Seen, u64), StoreError> {
         let mut least: Option<(Seen, u64)> = None;
         for member in &self.members {

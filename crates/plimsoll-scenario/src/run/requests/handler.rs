@@ -19,7 +19,7 @@ use tower_service::Service;
 
 use crate::spec::{Reply, RequestSpec};
 
-/// The request of a step. The error is what is wrong with it.
+/// The request of a step, or an error message.
 pub(super) fn request(spec: &RequestSpec) -> Result<Request<Full<Bytes>>, String> {
     let mut request = Request::new(Full::from(spec.body.clone()));
     *request.method_mut() = spec.method.parse().map_err(|_| {

@@ -87,8 +87,8 @@ impl RequestStep {
 type Answering = Response<LimitBody<Full<Bytes>, FileLimits>>;
 type Call = Pin<Box<dyn Future<Output = Answering>>>;
 
-/// Something that is under way, or has ended.
-enum Held {
+/// A request or an ask that is running, or has ended.
+enum RunningRequest {
     Waiting(Call),
     Asking(Decide),
     Answered(Box<Answering>, Seen),
@@ -96,8 +96,8 @@ enum Held {
     Over(Seen),
 }
 
-impl Held {
-    /// Goes on as far as it can now.
+impl RunningRequest {
+    /// Polls it.
     fn settle(self) -> Self {
         let mut cx = Context::from_waker(Waker::noop());
         match self {
@@ -131,7 +131,7 @@ impl Held {
         }
     }
 
-    /// Ends it: an answer is sent to its end, and what waits gives up.
+    /// Ends it: sends the answer to its end, or cancels the wait.
     fn finish(self) -> Self {
         let seen = self.seen();
         match self {
@@ -149,7 +149,7 @@ impl Held {
 struct Session {
     clock: ManualClock,
     limits: Limits,
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<String, RunningRequest>,
 }
 
 impl Session {
@@ -167,11 +167,11 @@ impl Session {
                     break;
                 }
                 Some(Act::Request(request)) => {
-                    Held::Waiting(self.call(request, step.name.is_some())?)
+                    RunningRequest::Waiting(self.call(request, step.name.is_some())?)
                 }
                 Some(Act::Ask { .. }) => {
                     let asks: Vec<Ask<'_>> = step.ask().into_iter().collect();
-                    Held::Asking(self.limits.decide(&asks, Demand::ONE))
+                    RunningRequest::Asking(self.limits.decide(&asks, Demand::ONE))
                 }
             };
             let held = held.settle();

@@ -1,4 +1,4 @@
-//! What has become of a request, beside what was expected.
+//! The result of a request, compared with the expected one.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::super::check::show;
 use crate::report::Mismatch;
 use crate::spec::{Admission, Answered, Hint};
 
-/// What has become of a request or an ask.
+/// The result of a request or an ask.
 #[derive(Clone)]
 pub(super) struct Seen {
     pub(super) result: Admission,
@@ -55,7 +55,7 @@ impl Seen {
         }
     }
 
-    /// What differs from what was expected.
+    /// The differences to the expected result.
     pub(super) fn differs(&self, from: &Answered) -> Vec<Mismatch> {
         let mut found = Vec::new();
         let by = from.refused_by.as_ref().map(|(by, _)| by);

@@ -1,5 +1,6 @@
 //! A fleet that counts in one Redis.
 
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -27,7 +28,10 @@ impl Redis {
         let Ok(child) = child else {
             let required = std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_some();
             assert!(!required, "redis-server is not installed");
-            eprintln!("SKIPPED: redis-server is not installed (Debian package redis-server)");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: redis-server is not installed (Debian package redis-server)"
+            );
             return None;
         };
         let redis = Self { child, port };

@@ -2,6 +2,7 @@
 //!
 //! `PLIMSOLL_ENVOY` says where Envoy is; without it these are skipped. `PLIMSOLL_ENVOY_LONG` waits for shares to run out, too.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -22,7 +23,10 @@ const CONFIG: &str = include_str!("envoy.yaml");
 fn envoy() -> Option<String> {
     let path = std::env::var("PLIMSOLL_ENVOY").ok();
     if path.is_none() {
-        eprintln!("SKIPPED: PLIMSOLL_ENVOY does not say where Envoy is");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: PLIMSOLL_ENVOY does not say where Envoy is"
+        );
     }
     path
 }

@@ -1,37 +1,42 @@
-//! What came of a run.
+//! The result of a run.
 
 use plimsoll::Moment;
 
 /// Parts of a token: a nanotoken per second, for a nanosecond.
 const ATTO: f64 = 1e18;
 
-/// What came of a run.
+/// The result of a run of a [`ProxyFleet`](crate::simulation::ProxyFleet).
+///
+/// The admitted requests are within the limit if [`worst`](Self::worst) is at most the burst. Requests in
+/// [`unassigned`](Self::unassigned) and [`stale`](Self::stale) do not count towards it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Outcome {
-    /// Requests that came, by proxy.
+pub struct FleetResult {
+    /// Requests that arrived, by proxy.
     pub demanded: Vec<u64>,
     /// Requests that took a token of an assignment, by proxy.
     pub admitted: Vec<u64>,
     /// Requests that took a token of an assignment, by second.
     pub admitted_by_second: Vec<u64>,
-    /// Requests that passed because a proxy had no assignment.
+    /// Requests that passed because a proxy had no assignment and allows requests then ([`Without::Allow`]).
+    ///
+    /// [`Without::Allow`]: crate::simulation::Without::Allow
     pub unassigned: u64,
-    /// Requests that took a token of an assignment of a server before the last restart, when the one after it had already divided anew:
-    /// at proxies that were cut off.
+    /// Requests that took a token of an assignment from before the last restart of the server, after the restarted server had
+    /// divided the limit again. Only proxies that were cut off have such assignments.
     pub stale: u64,
-    /// By how many tokens the admitted were above the rate in the worst span of time, less what restarts of the server
-    /// are allowed. The bound is the burst.
+    /// The largest excess of admitted requests over the rate in any span of time, in tokens, less the allowance for restarts of the
+    /// server. The bound is the burst.
     pub worst: f64,
-    /// Whether more was lent than there is, at any time.
+    /// Whether the division lent more than its rate or its burst at any time.
     pub overlent: bool,
-    /// Assignments that were sent, with those that only make one last.
+    /// The number of assignments that were sent, including those that only renew one.
     pub pushes: u64,
-    /// Of them those that changed a share.
+    /// The number of assignments that changed a share.
     pub changes: u64,
 }
 
-impl Outcome {
+impl FleetResult {
     pub(super) fn admit(&mut self, proxy: usize, now: Moment) {
         self.admitted[proxy] += 1;
         let second = usize::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX);
@@ -40,7 +45,7 @@ impl Outcome {
         }
     }
 
-    /// All requests that took a token of an assignment.
+    /// The number of requests that took a token of an assignment, of all proxies.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.admitted.iter().sum()
@@ -77,7 +82,7 @@ impl Watch {
         self.worst = self.worst.max(above(self.level) - above(self.allowed));
     }
 
-    /// So many tokens, and the rate for a time, are allowed on top.
+    /// Allows `tokens`, and the rate for `nanos`, on top.
     pub(super) fn allow(&mut self, tokens: u64, nanos: u128) {
         self.allowed +=
             u128::from(tokens) * 1_000_000_000_000_000_000 + nanos * u128::from(self.rate);
