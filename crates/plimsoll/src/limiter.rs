@@ -23,7 +23,7 @@ use crate::standing::Standing;
 pub use internals::Internals;
 pub(crate) use internals::settle;
 use internals::{refusal, saturation};
-pub(crate) use parts::{Kind, Part, Several, TargetOf};
+pub(crate) use parts::{Part, PartsKind, Several, TargetOf};
 pub use parts::{Parts, Target};
 
 /// A limiter: it grants or refuses demands.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use crate::gate::{Counted, WeakGate};
 use crate::grant::Era;
 use crate::joint::{KeyGate, KeyLease};
-use crate::limiter::{Kind, LimiterExt};
+use crate::limiter::{LimiterExt, PartsKind};
 use crate::name::Name;
 use crate::stamp::Stamp;
 use crate::totals::Totals;
@@ -315,7 +315,7 @@ impl<R: Rule> Lease<R> {
     /// The gate, for callers that wait for several limiters at once.
     pub(super) fn into_key_gate(self) -> KeyGate {
         let gate = match LimiterExt::parts(&*self).kind() {
-            Kind::Gate(gate) => gate.to_arc(),
+            PartsKind::Gate(gate) => gate.to_arc(),
             _ => unreachable!("the gate of a key is a gate"),
         };
         let lease = Box::new(self);

@@ -12,10 +12,10 @@ use crate::{Demand, Permit};
 /// Only limiters of this crate return more than the default. A limiter that wraps another returns the parts of that
 /// one.
 #[derive(Default)]
-pub struct Parts<'a>(Kind<'a>);
+pub struct Parts<'a>(PartsKind<'a>);
 
 #[derive(Default)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum PartsKind<'a> {
     #[default]
     Unknown,
     Gate(&'a dyn Joint),
@@ -24,14 +24,14 @@ pub(crate) enum Kind<'a> {
 
 impl<'a> Parts<'a> {
     pub(crate) fn gate(gate: &'a dyn Joint) -> Self {
-        Self(Kind::Gate(gate))
+        Self(PartsKind::Gate(gate))
     }
 
     pub(crate) fn several(several: &'a dyn Several) -> Self {
-        Self(Kind::Several(several))
+        Self(PartsKind::Several(several))
     }
 
-    pub(crate) fn kind(self) -> Kind<'a> {
+    pub(crate) fn kind(self) -> PartsKind<'a> {
         self.0
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::limiter::LimiterExt;
-use crate::limiter::{Kind, Limiter, Target};
+use crate::limiter::{Limiter, PartsKind, Target};
 use crate::{Acquire, Clock, Demand, Denied, PerKey, Permit, Reservation};
 
 /// The demand of a request on one limiter, or on one key of a limit per key.
@@ -59,9 +59,9 @@ impl<'a> Ask<'a> {
         match self.of {
             Asked::Key(key) => key.undoes_exactly() && !key.is_remote(),
             Asked::Limiter(limiter) => match limiter.parts().kind() {
-                Kind::Gate(gate) => gate.undoes_exactly(),
-                Kind::Several(_) => false,
-                Kind::Unknown => !limiter.is_remote(),
+                PartsKind::Gate(gate) => gate.undoes_exactly(),
+                PartsKind::Several(_) => false,
+                PartsKind::Unknown => !limiter.is_remote(),
             },
         }
     }
@@ -238,7 +238,7 @@ mod sealed {
 /// Whether callers of a limiter may have to wait in a queue.
 pub fn may_wait(limiter: &dyn Limiter) -> bool {
     match limiter.parts().kind() {
-        Kind::Gate(gate) => gate.queue_bound().is_some(),
-        Kind::Several(_) | Kind::Unknown => true,
+        PartsKind::Gate(gate) => gate.queue_bound().is_some(),
+        PartsKind::Several(_) | PartsKind::Unknown => true,
     }
 }

@@ -3,7 +3,7 @@
 use std::mem::ManuallyDrop;
 
 use super::others::OtherPermits;
-use super::transaction::{Transaction, Verdict};
+use super::transaction::{Transaction, TransactionOutcome};
 use super::words::{ByWord, ByWords, Open, take_words, undo_word};
 use super::{List, Set, refuse, too_large};
 use crate::joint::{Decision, Exchange, Word};
@@ -271,8 +271,8 @@ fn attempt_now<'a>(list: impl List<'a>, note: bool, taken: &mut Taken<'a>) -> Re
     if !parked.is_empty() {
         let moments = &so_far.taken.moments;
         match Transaction::new(list, &parked, moments, note).run() {
-            Verdict::Taken(stamps) => so_far.taken.stamps = stamps,
-            Verdict::Refused(index, denied) => {
+            TransactionOutcome::Taken(stamps) => so_far.taken.stamps = stamps,
+            TransactionOutcome::Refused(index, denied) => {
                 drop(so_far);
                 let denied = denied.map(|denied| refuse(list, index, denied));
                 return Err(Refused::By(index, denied));

@@ -7,7 +7,7 @@ use super::behind::Behind;
 use super::group::{Group, Member, Owner, Use};
 use crate::grant::Era;
 use crate::joint::{Joint, KeyGate, KeyLease, WatchReplaced};
-use crate::limiter::{Kind, Limiter, LimiterExt, Several, Target, TargetOf};
+use crate::limiter::{Limiter, LimiterExt, PartsKind, Several, Target, TargetOf};
 use crate::name::Name;
 use crate::{Denied, Grant, Permit};
 
@@ -67,7 +67,7 @@ impl Found {
         watch: Option<Arc<dyn WatchReplaced>>,
     ) -> Result<(), Denied> {
         match limiter.parts().kind() {
-            Kind::Gate(gate) => {
+            PartsKind::Gate(gate) => {
                 let gate = gate.to_arc();
                 let lease = watch.map(|watch| -> Box<dyn KeyLease> {
                     let gate = Arc::clone(&gate);
@@ -75,7 +75,7 @@ impl Found {
                 });
                 self.push(owner, of, Some(gate), lease);
             }
-            Kind::Several(inner) => {
+            PartsKind::Several(inner) => {
                 let of = For {
                     of: self.add_node(inner, of),
                     ..of
@@ -91,8 +91,8 @@ impl Found {
                     self.add(&*limiter, Owner::Group(part.limiter), of, None)?;
                 }
             }
-            Kind::Unknown if limiter.is_remote() => self.push(owner, of, None, None),
-            Kind::Unknown => {
+            PartsKind::Unknown if limiter.is_remote() => self.push(owner, of, None, None),
+            PartsKind::Unknown => {
                 let source = limiter.source();
                 let known = source.map(|source| std::ptr::from_ref(source).cast::<()>().addr());
                 let known = of.known.or(known);

@@ -16,7 +16,7 @@ use crate::unwind::{First, isolated};
 use crate::wakeups::Wakeups;
 use crate::{Denied, Moment};
 
-pub(super) enum Verdict {
+pub(super) enum TransactionOutcome {
     /// With the moments of takes that differ from the moment that was read.
     Taken(Vec<(usize, Stamp)>),
     /// The first gate in the order of the list that refused; and its refusal, if it was to be counted.
@@ -64,7 +64,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         self
     }
 
-    pub(super) fn run(mut self) -> Verdict {
+    pub(super) fn run(mut self) -> TransactionOutcome {
         self.enter(0);
         if self.panic.is_some() {
             self.undo();
@@ -76,14 +76,14 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         }
         self.panic.resume();
         let Some(refuser) = self.refuser else {
-            return Verdict::Taken(self.stamps);
+            return TransactionOutcome::Taken(self.stamps);
         };
         if self.denied.is_some()
             && let Some(gate) = self.list.member(refuser).gate()
         {
             gate.tick(self.moments.of(refuser));
         }
-        Verdict::Refused(refuser, self.denied)
+        TransactionOutcome::Refused(refuser, self.denied)
     }
 
     /// Enters the gates behind the address `last`, looks at each, and leaves them with the decision.

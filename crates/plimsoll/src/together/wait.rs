@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::attempt::{Moments, Taken};
 use super::left::{Left, Progress};
 use super::refusal::look;
-use super::transaction::{Transaction, Verdict};
+use super::transaction::{Transaction, TransactionOutcome};
 use super::{List, Set, refuse, too_large};
 use crate::joint::{self, Joint};
 use crate::queue::{Age, Since, Ticket};
@@ -311,7 +311,7 @@ impl Wait {
         let places = |index| slots.get(index).place.as_ref().map(|place| place.ticket);
         let transaction = Transaction::new(list, &gates, &taken.moments, false).from(&places);
         match transaction.run() {
-            Verdict::Taken(stamps) => {
+            TransactionOutcome::Taken(stamps) => {
                 taken.stamps = stamps;
                 for index in 0..list.local() {
                     if let Some(place) = &mut self.slots.get_mut(index).place {
@@ -320,7 +320,7 @@ impl Wait {
                 }
                 Ok(())
             }
-            Verdict::Refused(index, _) => Err(index),
+            TransactionOutcome::Refused(index, _) => Err(index),
         }
     }
 }
