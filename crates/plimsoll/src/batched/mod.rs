@@ -8,7 +8,7 @@ use std::time::Duration;
 use self::stocks::{OWNERS, SLOTS, STOCKS, Shared, Stock};
 use crate::grant::Era;
 use crate::limiter::LimiterExt;
-use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Moment, Permit, Rule, Snapshot};
+use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Permit, Rule, Snapshot};
 
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
@@ -132,15 +132,22 @@ impl<R: Rule> Batched<R> {
     #[inline]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
-        let now = self.gate.now();
-        // What is refused must not be spent: it would count as granted.
-        if !self.gate.is_closed()
-            && let Some((taken, era)) =
-                STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost))
-        {
-            return Ok(self.permit(demand.granted(taken), era));
+        // The clock is read only where there is enough in stock: the limiter reads it by itself.
+        let spent = STOCKS.with(|stocks| {
+            let stock = &stocks[self.slot()];
+            let enough = stock.has(self.id, demand.cost);
+            // What is refused must not be spent: it would count as granted.
+            let open = enough && !self.gate.is_closed();
+            if open {
+                stock.spend(self.gate.now(), demand.cost)
+            } else {
+                None
+            }
+        });
+        match spent {
+            Some((taken, era)) => Ok(self.permit(demand.granted(taken), era)),
+            None => self.restock(demand),
         }
-        self.restock(demand, now)
     }
 
     /// A permit for a part of what the gate granted.
@@ -156,23 +163,28 @@ impl<R: Rule> Batched<R> {
     }
 
     #[inline(never)]
-    fn restock(&self, demand: Demand, now: Moment) -> Result<Permit<'_>, Denied> {
+    fn restock(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         let slot = self.slot();
         // What has just been used up stays with its owner; to forget and remember it again would have all
         // threads count up and down in one place.
-        let served = STOCKS.with(|stocks| stocks[slot].used_up(self.id));
-        self.shared
-            .granted
-            .fetch_add(served.unwrap_or(0), Ordering::Relaxed);
-        // A thread that is being torn down keeps no stock.
-        let keeps = served.is_some() || OWNERS.try_with(|owners| owners.settle(slot)).is_ok();
+        let (mine, served) = STOCKS.with(|stocks| {
+            let stock = &stocks[slot];
+            (stock.id.get() == self.id, stock.used_up(self.id))
+        });
+        if let Some(served @ 1..) = served {
+            self.shared.granted.fetch_add(served, Ordering::Relaxed);
+        }
+        let fits = demand.cost > 0 && demand.cost < self.batch;
+        // The stock of another limiter stays where it is unless a new one takes its place. A thread that is being torn down
+        // keeps no stock.
+        let keeps = served.is_some()
+            || ((mine || fits) && OWNERS.try_with(|owners| owners.settle(slot)).is_ok());
         let batch = Demand {
             cost: self.batch,
             ..demand
         };
-        if keeps
-            && demand.cost > 0
-            && demand.cost < self.batch
+        if fits
+            && keeps
             && let Ok(permit) = self.gate.attempt(batch)
         {
             // Undoing a part must reach what the gate recorded.
@@ -186,7 +198,7 @@ impl<R: Rule> Batched<R> {
                     surplus: demand.cost - 1,
                     taken,
                     era,
-                    until: taken.max(now).plus(self.hold),
+                    until: taken.plus(self.hold),
                 });
             });
             if served.is_none() {

@@ -92,18 +92,23 @@ impl Slot {
         }
     }
 
-    /// Takes from it if there is enough; says when the gate granted that.
+    /// Whether there is enough of this limiter, if it is not too old.
     #[inline]
-    pub(super) fn spend(&self, id: u64, now: Moment, cost: u64) -> Option<(Moment, Era)> {
-        let left = self.left.get();
-        let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
-        if enough {
-            self.left.set(left - cost);
+    pub(super) fn has(&self, id: u64, cost: u64) -> bool {
+        self.id.get() == id && cost > 0 && cost <= self.left.get()
+    }
+
+    /// Takes from it what it [has](Self::has), if that is not too old; says when the gate granted that.
+    #[inline]
+    pub(super) fn spend(&self, now: Moment, cost: u64) -> Option<(Moment, Era)> {
+        let fresh = now < self.until.get();
+        if fresh {
+            self.left.set(self.left.get() - cost);
             if cost > 1 {
                 self.surplus.set(self.surplus.get() + cost - 1);
             }
         }
-        enough.then(|| (self.taken.get(), self.era.get()))
+        fresh.then(|| (self.taken.get(), self.era.get()))
     }
 
     /// How many demands were granted from a stock of which nothing is left. It is reported once.
