@@ -3,8 +3,10 @@
 //! The bucket written by hand is a single number, the moment at which it is full again; no name, no
 //! totals, no queue, no answer but yes or no.
 
+use std::cell::Cell;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use plimsoll::Clock;
 
@@ -18,6 +20,9 @@ const COARSE: &str = "clock: the kernel's coarse clock";
 
 /// A moment that is there to be read, as a coarse clock publishes it.
 pub(crate) static PUBLISHED: AtomicU64 = AtomicU64::new(1 << 40);
+
+/// By how much the kernel's coarse clock may be late.
+static LATE: AtomicU64 = AtomicU64::new(12_000_000);
 
 /// Reading clocks, whoever asks.
 pub(crate) fn clocks() -> Vec<Contender<Trial>> {
@@ -113,13 +118,43 @@ pub(crate) fn buckets() -> Vec<Contender<Trial>> {
     ]
 }
 
+/// What those cannot do without that spend what their thread has in stock, or whose state does not fit a word.
+pub(crate) fn stocks_and_locks() -> Vec<Contender<Trial>> {
+    thread_local! {
+        static LEFT: Cell<u64> = const { Cell::new(0) };
+    }
+    vec![
+        asked(
+            Floor,
+            "a stock of the thread, the kernel's coarse clock",
+            |_| (Clock::system(), u64::MAX),
+            |(clock, until)| {
+                let left = LEFT.get();
+                LEFT.set(if left > 0 { left - 1 } else { 32 });
+                black_box(clock.now().as_nanos()) < *until
+            },
+        ),
+        asked(
+            Floor,
+            "a lock, the kernel's coarse clock",
+            |_| (Clock::system(), Mutex::new(0)),
+            |(clock, used)| {
+                let now = clock.now().as_nanos();
+                let mut used = used.lock().expect("nobody panics");
+                *used += 1;
+                now > *used
+            },
+        ),
+    ]
+}
+
 struct Bucket<C> {
     full_at: AtomicU64,
     token: u64,
     burst: u64,
     clock: C,
     /// How often it granted and refused.
-    counts: [AtomicU64; 2],
+    counts: Counts,
 }
 
 /// As much as a refusal of ours says.
@@ -144,27 +179,36 @@ impl<C> Bucket<C> {
             token,
             burst,
             clock,
-            counts: Default::default(),
+            counts: Counts::default(),
         }
     }
 
-    /// Keeps what a refusal says, and counts.
+    /// Keeps what a refusal says, and counts. Nothing is refused because the clock is late.
     fn answer(&self, now: u64) -> bool {
         let granted = self.take(now);
         if !granted {
             let full_at = self.full_at.load(Ordering::Acquire).max(now);
+            let ready_at = full_at + self.token - self.burst;
+            if now + LATE.load(Ordering::Relaxed) >= ready_at {
+                return self.answer_precisely();
+            }
             black_box(&Refused {
                 _reason: 1,
                 _limit: self.burst,
                 _remaining: 0,
                 _at: now,
-                _ready_at: full_at + self.token - self.burst,
+                _ready_at: ready_at,
                 _full_at: full_at,
                 _limiter: None,
             });
         }
-        count(&self.counts[usize::from(!granted)]);
+        self.counts.add(usize::from(!granted));
         granted
+    }
+
+    #[cold]
+    fn answer_precisely(&self) -> bool {
+        self.take(Clock::precise().now().as_nanos())
     }
 
     fn take(&self, now: u64) -> bool {
@@ -175,9 +219,37 @@ impl<C> Bucket<C> {
     }
 }
 
-/// As if no other thread counted here.
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+/// Two counts that are exact whatever threads add to them, and of which no thread waits for another: each has a line of its
+/// own, of at most so many threads at once.
+#[derive(Default)]
+pub(crate) struct Counts([Line; 16]);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; 2]);
+
+thread_local! {
+    /// The number of the thread, or `usize::MAX` before it has one.
+    static THREAD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+impl Counts {
+    pub(crate) fn add(&self, which: usize) {
+        let line = match self.0.get(THREAD.get()) {
+            Some(line) => line,
+            None => self.number_thread(),
+        };
+        let count = &line.0[which];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn number_thread(&self) -> &Line {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % self.0.len();
+        THREAD.set(number);
+        &self.0[number]
+    }
 }
 
 pub(crate) fn swap_in(word: &AtomicU64, next: impl Fn(u64) -> Option<u64>) -> bool {

@@ -39,6 +39,7 @@ const PLANS: [Plan; 7] = [
                 floors::clocks(),
                 floors::words(),
                 floors::buckets(),
+                floors::stocks_and_locks(),
             ])
         },
         compared: BUCKETS,

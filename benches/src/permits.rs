@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::asking::{Trial, asked};
 use crate::contender::Contender;
 use crate::contender::Role::{Floor, Ours, Peer};
-use crate::floors::{count, swap_in};
+use crate::floors::{Counts, swap_in};
 
 pub(crate) const CONCURRENCY: &str = "plimsoll Concurrency";
 pub(crate) const ADAPTIVE: &str = "plimsoll Adaptive, Verdict";
@@ -68,15 +68,15 @@ pub(crate) fn contenders() -> Vec<Contender<Trial>> {
         asked(
             Floor,
             "exchange in, subtract out, held and counted",
-            |_| (AtomicU64::new(0), AtomicU64::new(0)),
-            |(word, counter)| {
+            |_| (AtomicU64::new(0), Counts::default()),
+            |(word, counts)| {
                 let held = take(word).then(|| Held {
                     limiter: word,
                     cost: 1,
                     _taken: 0,
                     _flags: [7, 0, 1, 0],
                 });
-                count(counter);
+                counts.add(0);
                 black_box(&held).is_some()
             },
         ),

@@ -1,5 +1,6 @@
 //! The primitives that gates and clocks are built on, so that the model checker can put its own in their place.
 
+use std::ops::Deref;
 use std::sync::PoisonError;
 
 #[cfg(not(loom))]
@@ -20,4 +21,21 @@ pub(crate) use loom::sync::{
 /// so a panic there poisons nothing.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A value on a cache line of its own.
+///
+/// Threads that exchange one word take its line from each other. What else lies there goes with it: a thread that reads it after
+/// its exchange has to fetch the line back first, and takes it from the thread that has it by then. And without this, what
+/// else lies there depends on where the allocator happens to put the limiter.
+#[repr(align(64))]
+pub(crate) struct OwnLine<T>(pub(crate) T);
+
+impl<T> Deref for OwnLine<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use self::stocks::{OWNERS, SLOTS, STOCKS, Shared, Stock};
 use crate::grant::Era;
 use crate::limiter::LimiterExt;
-use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Moment, Permit, Rule, Snapshot};
+use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Permit, Rule, Snapshot};
 
 /// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
 /// bottleneck.
@@ -131,15 +131,22 @@ impl<R: Rule> Batched<R> {
     #[inline]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
-        let now = self.gate.now();
-        // A refused demand must not spend stock: it would count as granted.
-        if !self.gate.is_closed()
-            && let Some((taken, era)) =
-                STOCKS.with(|stocks| stocks[self.slot()].spend(self.id, now, demand.cost))
-        {
-            return Ok(self.permit(demand.granted(taken), era));
+        // The clock is read only where there is enough in stock: the limiter reads it by itself.
+        let spent = STOCKS.with(|stocks| {
+            let stock = &stocks[self.slot()];
+            let enough = stock.has(self.id, demand.cost);
+            // A refused demand must not spend stock: it would count as granted.
+            let open = enough && !self.gate.is_closed();
+            if open {
+                stock.spend(self.gate.now(), demand.cost)
+            } else {
+                None
+            }
+        });
+        match spent {
+            Some((taken, era)) => Ok(self.permit(demand.granted(taken), era)),
+            None => self.restock(demand),
         }
-        self.restock(demand, now)
     }
 
     /// A permit for a part of what the gate granted.
@@ -155,23 +162,28 @@ impl<R: Rule> Batched<R> {
     }
 
     #[inline(never)]
-    fn restock(&self, demand: Demand, now: Moment) -> Result<Permit<'_>, Denied> {
+    fn restock(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         let slot = self.slot();
         // A stock that was just used up stays with its owner; releasing and claiming it again would make all threads
         // write one shared counter.
-        let served = STOCKS.with(|stocks| stocks[slot].used_up(self.id));
-        self.shared
-            .granted
-            .fetch_add(served.unwrap_or(0), Ordering::Relaxed);
-        // A thread that is being torn down keeps no stock.
-        let keeps = served.is_some() || OWNERS.try_with(|owners| owners.settle(slot)).is_ok();
+        let (mine, served) = STOCKS.with(|stocks| {
+            let stock = &stocks[slot];
+            (stock.id.get() == self.id, stock.used_up(self.id))
+        });
+        if let Some(served @ 1..) = served {
+            self.shared.granted.fetch_add(served, Ordering::Relaxed);
+        }
+        let fits = demand.cost > 0 && demand.cost < self.batch;
+        // The stock of another limiter stays where it is unless a new one takes its place. A thread that is being torn down
+        // keeps no stock.
+        let keeps = served.is_some()
+            || ((mine || fits) && OWNERS.try_with(|owners| owners.settle(slot)).is_ok());
         let batch = Demand {
             cost: self.batch,
             ..demand
         };
-        if keeps
-            && demand.cost > 0
-            && demand.cost < self.batch
+        if fits
+            && keeps
             && let Ok(permit) = self.gate.attempt(batch)
         {
             // Undoing a part must reach the grant that the gate recorded.
@@ -185,7 +197,7 @@ impl<R: Rule> Batched<R> {
                     surplus: demand.cost - 1,
                     taken,
                     era,
-                    until: taken.max(now).plus(self.hold),
+                    until: taken.plus(self.hold),
                 });
             });
             if served.is_none() {

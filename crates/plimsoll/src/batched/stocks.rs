@@ -91,18 +91,23 @@ impl Slot {
         }
     }
 
-    /// Takes from the stock if there is enough; returns the moment of the gate's grant.
+    /// Whether the stock belongs to this limiter and has enough, too old or not.
     #[inline]
-    pub(super) fn spend(&self, id: u64, now: Moment, cost: u64) -> Option<(Moment, Era)> {
-        let left = self.left.get();
-        let enough = self.id.get() == id && now < self.until.get() && cost > 0 && cost <= left;
-        if enough {
-            self.left.set(left - cost);
+    pub(super) fn has(&self, id: u64, cost: u64) -> bool {
+        self.id.get() == id && cost > 0 && cost <= self.left.get()
+    }
+
+    /// Takes from the stock, which [has](Self::has) enough, unless it is too old; returns the moment of the gate's grant.
+    #[inline]
+    pub(super) fn spend(&self, now: Moment, cost: u64) -> Option<(Moment, Era)> {
+        let fresh = now < self.until.get();
+        if fresh {
+            self.left.set(self.left.get() - cost);
             if cost > 1 {
                 self.surplus.set(self.surplus.get() + cost - 1);
             }
         }
-        enough.then(|| (self.taken.get(), self.era.get()))
+        fresh.then(|| (self.taken.get(), self.era.get()))
     }
 
     /// The number of demands granted from an empty stock. It is reported once.

@@ -212,14 +212,20 @@ impl SlidingWindow {
 
     /// When at most `most` will still be used.
     fn down_to(&self, state: &Segments, most: u64) -> Moment {
-        let mut used = state.used;
-        let mut index = state.newest;
-        while used > most && index < u64::MAX {
-            // Segment `index` pushes out the one a whole window before it.
-            index += 1;
-            used -= state.counts[self.slot(index)];
+        // Each segment that begins pushes out the one a whole window before it: first those behind the newest in the ring,
+        // then those from the start of the ring up to the newest.
+        let (last, first) = state.counts.split_at(state.slot as usize + 1);
+        let (mut used, mut passed) = (state.used, 0);
+        for part in [first, last] {
+            for count in part {
+                if used <= most {
+                    break;
+                }
+                used -= count;
+                passed += 1;
+            }
         }
-        self.start(state.origin, index)
+        self.start(state.origin, state.newest.saturating_add(passed))
     }
 }
 

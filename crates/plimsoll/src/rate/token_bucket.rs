@@ -18,7 +18,7 @@
 //! S(t) ≥ full + (c − burst)·token.
 //!
 //! In a word only the low 63 bits of the point are kept: it is never far from the supply of the moment,
-//! which restores the rest. What is decided by the word alone is decided in 64 bits, wrapping around;
+//! which restores the rest. Where a nanosecond supplies 1, that is all of the point for 292 years, and nothing has to be restored. What is decided by the word alone is decided in 64 bits, wrapping around;
 //! only buckets too deep for that use 128.
 
 mod changed;

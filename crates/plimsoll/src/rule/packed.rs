@@ -61,6 +61,14 @@ pub trait Packed<R: Rule + ?Sized> {
         let _ = rule;
         63
     }
+
+    /// [`take_packed`](Self::take_packed) where what a word means does not depend on the epoch, so that a word may be read at
+    /// any moment; `None` where it does.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn take_whole(rule: &R, word: u64, now: Moment, cost: u64) -> Option<PackedTake> {
+        Self::TIMELESS.then(|| Self::take_packed(rule, word, now, cost))
+    }
 }
 
 /// The answer of [`Packed::take_packed`].

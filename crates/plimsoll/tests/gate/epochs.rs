@@ -185,6 +185,31 @@ proptest! {
     }
 }
 
+/// The word of a bucket of whole nanoseconds is all of its point, and has room for 292 years.
+#[test]
+fn whole_nanoseconds_are_counted_exactly_on_both_sides_of_the_last_word() {
+    let quota = Quota::new(1, Duration::from_nanos(1000));
+    let mut plain = Plain {
+        style: Style::Greedy,
+        limit: 5,
+        refill: 1,
+        every: 1000,
+        start: 7,
+        now: 7,
+        held: 5000,
+    };
+    // All, what is there and one more, one: each at steps of less than a token, around moments that are far apart.
+    let near = (0..40).map(|step| (333, [1, 3, 2, 1, 2][step % 5]));
+    let jumps = [1 << 61, 1 << 61, (1 << 62) - 10_000, 3000, 1 << 62];
+    let steps: Vec<_> = (jumps.into_iter())
+        .flat_map(|jump| std::iter::once((jump, 2)).chain(near.clone()))
+        .collect();
+    compare(TokenBucket::greedy(quota).burst(5), plain, &steps);
+    plain.start = 1_700_000_000_000_000_000;
+    plain.now = plain.start;
+    compare(TokenBucket::greedy(quota).burst(5), plain, &steps);
+}
+
 /// Takes whatever there is, again and again for years, and tells how much it was and how long it took.
 fn drain(quota: Quota, step: impl Fn(u64) -> u64) -> (u128, u128) {
     let time = ManualClock::starting_at(Moment::from_nanos(1_700_000_000_000_000_000));

@@ -87,6 +87,26 @@ fn two_limiters_on_one_thread_do_not_mix() {
 }
 
 #[test]
+fn what_others_take_directly_or_are_refused_leaves_a_stock_where_it_is() {
+    let time = ManualClock::new();
+    let batched = hundred(&time);
+    batched.try_acquire(1).unwrap().forget();
+    // More than a thread has places for.
+    for _ in 0..64 {
+        let rule = TokenBucket::greedy(Quota::per_hour(1));
+        let other = Batched::new(Gate::builder(rule).clock(time.clock()).build(), 1);
+        other.try_acquire(1).unwrap().forget();
+        assert_eq!(
+            other.try_acquire(1).unwrap_err().reason(),
+            Reason::Exhausted
+        );
+        assert_eq!(other.snapshot().granted_total(), 1);
+    }
+    batched.try_acquire(1).unwrap().forget();
+    assert_eq!(left(&batched), 90);
+}
+
+#[test]
 fn a_closed_limiter_grants_nothing_from_stock() {
     let time = ManualClock::new();
     let batched = hundred(&time);

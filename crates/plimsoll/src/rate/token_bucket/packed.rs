@@ -17,6 +17,30 @@ struct Short {
 }
 
 impl TokenBucket {
+    /// Takes from a word of [whole nanoseconds](Supply::Nanos), which is all of the point and not only its low bits.
+    ///
+    /// The most common supply has a path of its own: a grant is then as many instructions as it can be, and a refusal divides
+    /// nothing.
+    #[inline(always)]
+    fn take_nanos(&self, word: u64, now: Moment, price: u64) -> PackedTake {
+        let elapsed = now.nanos_since(self.origin);
+        // All of the sums below are below 2^64: the word is below 2^63, a price and the whole bucket are below `REACH`.
+        let missing = word.saturating_sub(elapsed);
+        let wanted = missing + price;
+        if wanted > self.short_capacity {
+            let lacking = wanted - self.short_capacity;
+            let refusal = Refusal::until(now.plus_nanos(lacking));
+            return PackedTake::Refused(refusal.full_at(now.plus_nanos(missing)));
+        }
+        // Not from what is missing: the exchange then waits for less of the arithmetic.
+        let next = word.max(elapsed).wrapping_add(price);
+        if (elapsed | next) > MASK {
+            // Only after centuries.
+            return PackedTake::Unpackable;
+        }
+        PackedTake::Taken(next)
+    }
+
     /// Moves the point in a word away by `price`, if the bucket holds that.
     #[inline(always)]
     fn take_point(&self, word: u64, supply: u64, price: u64) -> Result<u64, Short> {
@@ -38,9 +62,11 @@ impl Packed<Self> for TokenBucket {
     #[inline]
     fn pack(rule: &Self, state: &Filling, now: Moment) -> Option<u64> {
         let supply = rule.supply(rule.origin, now);
-        let packable = state.origin == rule.origin
-            && rule.short_capacity > 0
-            && state.full.saturating_sub(supply) < REACH;
+        let in_reach = match rule.supply {
+            Supply::Nanos { .. } => state.full.max(supply) <= u128::from(MASK),
+            _ => state.full.saturating_sub(supply) < REACH,
+        };
+        let packable = state.origin == rule.origin && rule.short_capacity > 0 && in_reach;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "only the low bits are kept"
@@ -51,6 +77,12 @@ impl Packed<Self> for TokenBucket {
 
     #[inline]
     fn unpack(rule: &Self, word: u64, now: Moment) -> Filling {
+        if let Supply::Nanos { .. } = rule.supply {
+            return Filling {
+                full: word.into(),
+                origin: rule.origin,
+            };
+        }
         let supply = rule.supply(rule.origin, now);
         // The distance from the supply to the point, as a signed number of `KEPT` bits.
         #[expect(
@@ -67,21 +99,14 @@ impl Packed<Self> for TokenBucket {
 
     #[inline(always)]
     fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
-        // What is too deep is in no word; so the price of the burst fits 64 bits, and that of this cost.
+        if let Some(take) = Self::take_whole(rule, word, now, cost) {
+            return take;
+        }
+        // As in `take_whole`.
         if cost > rule.burst {
             return PackedTake::Unpackable;
         }
         let elapsed = now.nanos_since(rule.origin);
-        // The most common supply by itself: a grant is then as many instructions as it can be, and a refusal divides nothing.
-        if let Supply::Nanos { token } = rule.supply {
-            return match rule.take_point(word, elapsed, cost * token) {
-                Ok(next) => PackedTake::Taken(next),
-                Err(Short { lacking, missing }) => {
-                    let refusal = Refusal::until(now.plus_nanos(lacking));
-                    PackedTake::Refused(refusal.full_at(now.plus_nanos(missing)))
-                }
-            };
-        }
         let (supply, price, index) = match rule.supply {
             Supply::Nanos { token } => (elapsed, cost * token, 0),
             Supply::Greedy { token, per_nano } => (elapsed.wrapping_mul(per_nano), cost * token, 0),
@@ -105,10 +130,23 @@ impl Packed<Self> for TokenBucket {
         PackedTake::Refused(Refusal::until(supplied(lacking)).full_at(supplied(missing)))
     }
 
+    #[inline(always)]
+    fn take_whole(rule: &Self, word: u64, now: Moment, cost: u64) -> Option<PackedTake> {
+        let Supply::Nanos { token } = rule.supply else {
+            return None;
+        };
+        // What is too deep is in no word; so the price of the burst fits 64 bits, and that of this cost.
+        Some(if cost > rule.burst {
+            PackedTake::Unpackable
+        } else {
+            rule.take_nanos(word, now, cost * token)
+        })
+    }
+
     fn epoch_bits(rule: &Self) -> u32 {
         // The supply must not grow by more than 2^58 in an epoch.
         match rule.supply {
-            Supply::Nanos { .. } => 58 - bits(1),
+            Supply::Nanos { .. } => 63,
             Supply::Greedy { per_nano, .. } => 58_u32.saturating_sub(bits(per_nano)),
             Supply::Interval { refill, .. } => 58_u32.saturating_sub(bits(refill)),
         }
