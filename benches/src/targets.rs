@@ -1,5 +1,6 @@
 //! What we set out to reach, and whether we did.
 
+use crate::contender::Role;
 use crate::report::{Case, Series, Table};
 use crate::waiting::{self, Waited};
 use crate::{calls, floors, handoff, instant, keyed, limiters, permits, redis, sizes, tower};
@@ -205,7 +206,7 @@ fn waiting(rate: u32, series: &[Series<Waited>]) -> Vec<Target> {
             met: most <= 1.1 * fewest,
         },
     ];
-    let peers = || series.iter().filter(|series| series.name != waiting::OURS);
+    let peers = || series.iter().filter(|series| series.role == Role::Peer);
     // Whoever serves one task a hundred times in a row has little to do; who waits, waits in vain.
     let in_turn = peers().filter(|peer| {
         let fewest = peer.each(|waited| waited.fewest).median();

@@ -3,6 +3,8 @@
 //! The bucket starts empty and holds 10 ms of the rate. Each task asks again as soon as it is served, so
 //! the queue is always 64 long, and a fair limiter lets everybody wait for 64 ÷ rate.
 
+mod by_hand;
+
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,8 +12,9 @@ use std::time::Duration;
 use plimsoll::{Gate, Queue, TokenBucket};
 use tokio::runtime::Builder;
 
+use self::by_hand::ByHand;
 use crate::asking::{now, process_time};
-use crate::contender::Role::{Ours, Peer};
+use crate::contender::Role::{Floor, Ours, Peer};
 use crate::contender::{Contender, Role, Rounds};
 use crate::report::{Series, Table, marked, quantile};
 
@@ -114,6 +117,12 @@ pub(crate) fn contenders() -> Vec<Contender<Trial, Waited>> {
                 limiter
             },
             |limiter| limiter.acquire(),
+        ),
+        waited_for(
+            Floor,
+            "a queue by hand, a quarter of it served at once by a thread",
+            |rate, _burst| ByHand::new(rate, TASKS),
+            ByHand::wait,
         ),
     ]
 }

@@ -208,6 +208,12 @@ impl<'a> Owner<'a> {
 
     pub(crate) fn permit(self, grant: Grant, era: Era) -> Permit<'a> {
         let returns = self.get().returns();
+        self.permit_that(grant, era, returns)
+    }
+
+    /// The same where it is known whether permits are returned.
+    #[inline]
+    fn permit_that(self, grant: Grant, era: Era, returns: bool) -> Permit<'a> {
         let permit = match self {
             Self::Borrowed(limiter) => Permit::new(limiter, grant, returns),
             Self::Shared(limiter) => Permit::shared(limiter, grant, returns),
@@ -243,9 +249,13 @@ impl<'a> Place<'a> {
             // A future must not be polled after it is done; nothing is lost by a refusal.
             return Poll::Ready(Err(Denied::new(Reason::Closed)));
         };
+        let mut handed = false;
         let (grant, era) = match self.ticket {
             Some(ticket) => match owner.get().poll(ticket, waker) {
-                Poll::Ready(Ok(taken)) => (taken.grant(self.demand), taken.era),
+                Poll::Ready(Ok(taken)) => {
+                    handed = taken == Stamp::UNDATED;
+                    (taken.grant(self.demand), taken.era)
+                }
                 Poll::Ready(Err(denied)) => {
                     self.owner = None;
                     return Poll::Ready(Err(denied));
@@ -268,7 +278,11 @@ impl<'a> Place<'a> {
             },
         };
         match self.owner.take() {
-            Some(owner) => Poll::Ready(Ok(owner.permit(grant, era))),
+            Some(owner) => {
+                // Only what is returned is handed on.
+                let returns = handed || owner.get().returns();
+                Poll::Ready(Ok(owner.permit_that(grant, era, returns)))
+            }
             None => Poll::Ready(Err(Denied::new(Reason::Closed))),
         }
     }

@@ -33,6 +33,9 @@ pub(super) struct Hand {
     /// How often it was read.
     #[cfg(test)]
     reads: AtomicU64,
+    /// Whether waiters are served as on the machine's clock.
+    #[cfg(all(test, not(loom)))]
+    machine: bool,
 }
 
 impl Hand {
@@ -46,6 +49,11 @@ impl Hand {
     pub(super) fn alarms(&self) -> &Alarms {
         &self.alarms
     }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn stands_for_the_machine(&self) -> bool {
+        self.machine
+    }
 }
 
 impl ManualClock {
@@ -53,6 +61,15 @@ impl ManualClock {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A clock on which waiters are served as on the machine's.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn of_a_machine() -> Self {
+        Self(Arc::new(Hand {
+            machine: true,
+            ..Hand::default()
+        }))
     }
 
     /// A clock that stands at `moment`.

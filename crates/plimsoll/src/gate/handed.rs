@@ -51,6 +51,12 @@ impl Handed {
         cell().is_some_and(|cell| cell.load(Ordering::Acquire) > ticket.generation())
     }
 
+    /// Whether anybody ever waited here.
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     /// Makes the cell of a place that is new: where waiters come and go nothing is allocated.
     #[inline]
     pub(super) fn prepare(&self, ticket: Ticket) {

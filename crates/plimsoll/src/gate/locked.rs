@@ -127,9 +127,20 @@ const AGAIN_NANOS: u64 = 1_000_000_000;
 impl<R: Rule> Core<R> {
     /// Runs `op` behind the lock, on the state, after all waiters that are due have been served.
     pub(super) fn enter<T>(&self, now: Moment, op: impl FnOnce(&mut Turn<'_, R>) -> T) -> T {
+        self.enter_unless(now, |_| false, op)
+    }
+
+    /// The same, unless waiters that are due may wait for their alarm.
+    #[inline]
+    pub(super) fn enter_unless<T>(
+        &self,
+        now: Moment,
+        puts_off: impl FnOnce(&Turn<'_, R>) -> bool,
+        op: impl FnOnce(&mut Turn<'_, R>) -> T,
+    ) -> T {
         let mut wakeups = Wakeups::default();
         let output = self.enter_once(now, &mut wakeups, |turn| {
-            if turn.inside.due <= turn.now {
+            if turn.inside.due <= turn.now && !puts_off(turn) {
                 turn.serve(ALL);
             }
             op(turn)

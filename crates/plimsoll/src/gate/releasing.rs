@@ -25,6 +25,10 @@ impl<R: Rule> Source for Core<R> {
         if !R::RETURNS_PERMITS {
             return;
         }
+        // Where waiters come and go, the addition would mostly be in vain: then it is left out, and the line of the word not written.
+        if Self::HANDS_ON && self.handed.is_used() && self.is_parked() {
+            return self.give_back_parked(cost, taken, how, outcome);
+        }
         let learns = self.rule.learning().is_some();
         let limit = if learns { self.rule.limit() } else { 0 };
         // Released to the thread that takes next: what was done under the permit happened before.

@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use super::asking::{is_for_want_of_room, take};
+use super::asking::{is_for_want_of_room, peek, take};
 use super::locked::{Inside, Turn};
 use super::word::Core;
 use crate::clock::{AlarmId, Ring, Setting};
@@ -108,6 +108,16 @@ pub(super) struct Alarm {
     /// When it rings, or will as soon as the thread that decided so has set it.
     pub(super) at: Moment,
     version: u64,
+    /// Until when the head of the queue waits for company, where that was decided.
+    company: Option<Company>,
+}
+
+/// How long a waiter that is due waits for others to be served with it.
+#[derive(Clone, Copy)]
+struct Company {
+    head: Ticket,
+    due: Moment,
+    until: Moment,
 }
 
 impl Alarm {
@@ -116,6 +126,7 @@ impl Alarm {
             id: None,
             at: Moment::NEVER,
             version: 0,
+            company: None,
         }
     }
 }
@@ -124,10 +135,10 @@ impl<R: Rule> Core<R> {
     /// Decides when the clock is to ring: when the next waiter is served or gives up. The alarm is set once the lock is free.
     /// Only a manual clock is set at once: a caller that sees a waiter and then moves the clock finds the alarm there.
     ///
-    /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's, ringing for each
-    /// alone would cost more than serving it, so the alarm may wait for more to fall due: by a sixth of what the head of
-    /// the queue has waited, and never so long that anything is lost. That is asked of the `rule`, unless it has just
-    /// panicked.
+    /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's, waking threads for each
+    /// alone would cost many times what serving it does, so the alarm [waits for more](batch_due) to fall due. That is asked of the
+    /// `rule`, unless it has just panicked. What was decided for a head stays, unless it would be served sooner by now: those who
+    /// join behind it do not put it off, and the clock is not set anew for each of them.
     pub(super) fn decide_alarm(
         &self,
         inside: &mut Inside<R>,
@@ -138,13 +149,20 @@ impl<R: Rule> Core<R> {
         let mut at = Moment::NEVER;
         if !inside.waiters.is_empty() {
             at = inside.due;
-            let exact = R::RETURNS_PERMITS || !at.is_known() || at <= now || self.clock.is_driven();
+            let exact = R::RETURNS_PERMITS || !at.is_known() || self.clock.is_driven();
             if !exact
                 && let Some((rule, state)) = rule
-                && let Some(joined) = inside.waiters.head_joined(inside.order())
+                && let Some((head, joined)) = inside.waiters.head_joined(inside.order())
             {
-                let late = at.plus_nanos(at.nanos_since(joined) / PATIENCE);
-                at = late.min(rule.overflows_from(state, now)).max(at);
+                let due = at;
+                let before = inside.alarm.company;
+                let before = before.filter(|it| (it.head, it.due) == (head, due));
+                if due > now || before.is_some() {
+                    at = batch_due(rule, state, now, (due, joined), inside.waiters.queued());
+                    at = before.map_or(at, |it| it.until.min(at));
+                    let until = at;
+                    inside.alarm.company = Some(Company { head, due, until });
+                }
             }
             // A deadline is met until it has passed.
             at = at.min(inside.waiters.first_deadline().plus_nanos(1));
@@ -173,7 +191,32 @@ impl<R: Rule> Core<R> {
 }
 
 /// Of what it has waited, so much longer may a waiter have to wait for its company.
-const PATIENCE: u64 = 6;
+const PATIENCE: u64 = 3;
+
+/// Of what waits, so much is served together.
+const PART: u64 = 3;
+
+/// When a waiter that is `due`, and has waited since it `joined`, is served together with those behind it: when a third of what waits
+/// fits, but not later by more than a third of what it has waited, and never so late that refill is lost.
+///
+/// A part of the queue, and not a span of time: those who come back at once after each grant then meet the same company in each
+/// round, and wait as long as if each were served alone.
+fn batch_due<R: Rule>(
+    rule: &R,
+    state: &R::State,
+    now: Moment,
+    (due, joined): (Moment, Moment),
+    queued: u64,
+) -> Moment {
+    let late = due.plus_nanos(due.nanos_since(joined) / PATIENCE);
+    let late = late.min(rule.overflows_from(state, now));
+    let part = (queued / PART).min(rule.limit());
+    if late <= due || part < 2 {
+        return due;
+    }
+    let fits = peek(rule, state, now, part).err();
+    fits.map_or(due, |refusal| refusal.ready_at.min(late).max(due))
+}
 
 impl<R: Rule> Ring for Core<R> {
     fn ring(&self, now: Moment, version: u64) {
@@ -187,3 +230,6 @@ impl<R: Rule> Ring for Core<R> {
         });
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -132,7 +132,8 @@ impl<R: Rule> Core<R> {
         } else {
             self.clock.precise_now()
         };
-        let answer = self.enter(now, |turn| {
+        let joins = |turn: &Turn<'_, R>| turn.joins_in_any_case(demand);
+        let answer = self.enter_unless(now, joins, |turn| {
             let refusal = match turn.take(demand) {
                 Ok(()) => return Ok(Asked::Granted(turn.stamp(), true)),
                 Err(refusal) => refusal,
@@ -194,6 +195,27 @@ impl<R: Rule> Turn<'_, R> {
         self.emit_processed(grant, Outcome::Ignore);
         self.inside.counts.undone += 1;
         self.inside.counts.cancelled += 1;
+    }
+
+    /// Whether a newcomer stands behind all others and waits in any case, while those who are due have an alarm that is still to
+    /// ring. To serve them one by one as others come would be to wake a task for each.
+    fn joins_in_any_case(&self, demand: Demand) -> bool {
+        let (inside, class) = (&*self.inside, demand.priority.class());
+        let Some(queue) = inside.queue else {
+            return false;
+        };
+        let wanted = inside.waiters.weight() + u128::from(demand.weight());
+        inside.alarm.at.is_known()
+            && inside.alarm.at > self.now
+            && queue.order == Order::Fifo
+            && queue.timeout.is_none()
+            && demand.cost > 0
+            && demand.patience == Patience::Unlimited
+            && !(inside.closed || inside.paused)
+            && !inside.waiters.any_below(class)
+            && !inside.waiters.any_for_several()
+            && wanted <= u128::from(queue.bound)
+            && u128::from(self.rule.available(self.state, self.now)) < wanted
     }
 
     /// Joins the queue, evicting waiters as its settings say, and serves waiters that then fit. `since` is earlier than now

@@ -28,6 +28,15 @@ pub(crate) use waiters::Waiters;
 ///
 /// Waiters of a higher [`Priority`](crate::Priority) are served first in every order.
 ///
+/// # How late waiters are served
+///
+/// A waiter gets a returned permit at once. One that waits for a refill is served at the moment from which on it fits, on a clock
+/// that is [moved by hand](crate::ManualClock) or tokio's. On the machine's clock a thread has to be woken for that, which costs
+/// more than to serve many, so the waiters of a [`TokenBucket`](crate::TokenBucket) are served together: when a third of what waits fits,
+/// at the latest when the first of them is late by a third of what it has waited, and before the bucket is full. So no refill
+/// is lost, no more is granted than the bucket allows, and a waiter with a time-out is served or refused as if it were served alone. Up to
+/// five permits that wait are served one by one. The time that the machine takes to wake a thread is added in any case.
+///
 /// ```
 /// use plimsoll::{Counts, Full, Queue};
 /// use std::time::Duration;

@@ -76,6 +76,11 @@ impl Waiters {
         self.lists[class..].iter().any(|list| list.oldest.is_some())
     }
 
+    /// Whether there is a waiter of a lower class.
+    pub(crate) fn any_below(&self, class: usize) -> bool {
+        self.lists[..class].iter().any(|list| list.oldest.is_some())
+    }
+
     /// Whether all wait for this limiter alone, and without a deadline.
     pub(crate) fn is_plain(&self) -> bool {
         self.several == 0 && self.deadlines.is_empty()
@@ -168,10 +173,10 @@ impl Waiters {
         Some((self.ticket(index), self.nodes[index as usize].cost))
     }
 
-    /// Since when the waiter that is served next has waited.
-    pub(crate) fn head_joined(&self, order: Order) -> Option<Moment> {
-        self.head(order)
-            .map(|(ticket, _)| self.nodes[ticket.index as usize].joined)
+    /// The waiter that is served next, and since when it has waited.
+    pub(crate) fn head_joined(&self, order: Order) -> Option<(Ticket, Moment)> {
+        let (ticket, _) = self.head(order)?;
+        Some((ticket, self.nodes[ticket.index as usize].joined))
     }
 
     /// The costs of a class, from the oldest to the newest.

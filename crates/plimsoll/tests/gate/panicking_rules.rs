@@ -202,7 +202,7 @@ fn whoever_was_served_is_woken_although_a_rule_panics_afterwards() {
         let rule = Fragile::new(10);
         let fragile = Arc::new(Gate::new(rule.clone()));
         let _events = fragile.subscribe(1);
-        // One in 300 ms. On the machine's clock whoever waits may be rung for a sixth later than it is due.
+        // One in 300 ms. So few are served one by one on the machine's clock too.
         let slow = TokenBucket::greedy(Quota::new(10, Duration::from_secs(3))).initial(0);
         let slow = Arc::new(Gate::builder(slow).queue(Queue::fifo(10)).build());
         let mut members = [slow.clone() as Arc<dyn Limiter>, fragile];

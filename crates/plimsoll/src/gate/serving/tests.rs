@@ -1,0 +1,198 @@
+//! Waiters that are served together, on a clock that is moved by hand and stands for the machine's.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::PATIENCE;
+use crate::{Acquire, Demand, Gate, ManualClock, Moment, Queue, Reason, TokenBucket};
+
+const SECOND: u64 = 1_000_000_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Waits for a cost, for at most so many nanoseconds.
+    Wait(u64, Option<u64>),
+    /// Asks without waiting.
+    Try(u64),
+    Pass(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let within = proptest::option::weighted(0.3, 0..3_000_000_u64);
+    let step = prop_oneof![
+        6 => (1..4_u64, within).prop_map(|(cost, within)| Step::Wait(cost, within)),
+        1 => (1..4_u64).prop_map(Step::Try),
+        3 => (0..400_000_u64).prop_map(Step::Pass),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+/// One who waits, or what it was told.
+struct Waiter {
+    joined: Moment,
+    future: Option<Acquire<'static>>,
+    answer: Option<Result<Moment, Reason>>,
+}
+
+/// A gate and all who ever waited for it, in the order of arrival.
+struct Side {
+    time: ManualClock,
+    gate: Gate<TokenBucket>,
+    waiters: Vec<Waiter>,
+    tried: Vec<bool>,
+}
+
+impl Side {
+    fn new(time: ManualClock, (rate, burst): (u64, u64)) -> Self {
+        let gate = Gate::builder(TokenBucket::per_second(rate).burst(burst).initial(0))
+            .queue(Queue::fifo(1_000))
+            .clock(time.clock())
+            .build();
+        Self {
+            time,
+            gate,
+            waiters: Vec::new(),
+            tried: Vec::new(),
+        }
+    }
+
+    fn wait(&mut self, demand: Demand) {
+        self.waiters.push(Waiter {
+            joined: self.time.now(),
+            future: Some(self.gate.acquire_owned(demand)),
+            answer: None,
+        });
+        self.read();
+    }
+
+    /// Lets everybody read the answer; returns how many did.
+    fn read(&mut self) -> usize {
+        let mut read = 0;
+        for waiter in &mut self.waiters {
+            let Some(future) = &mut waiter.future else {
+                continue;
+            };
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(answer) = Pin::new(future).poll(&mut context) {
+                let answer = answer.map(|permit| permit.granted_at());
+                waiter.answer = Some(answer.map_err(|denied| denied.reason()));
+                waiter.future = None;
+                read += 1;
+            }
+        }
+        read
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Wait(cost, within) => {
+                let mut demand = Demand::of(cost);
+                if let Some(nanos) = within {
+                    demand = demand.within(Duration::from_nanos(nanos));
+                }
+                self.wait(demand);
+            }
+            Step::Try(cost) => self.tried.push(self.gate.try_acquire(cost).is_ok()),
+            Step::Pass(nanos) => self.time.advance(Duration::from_nanos(nanos)),
+        }
+        self.read();
+    }
+}
+
+proptest! {
+    /// Beside a gate that serves each waiter at its moment: nobody is served sooner, so no more is granted than the rule allows;
+    /// whoever has time enough is served and whoever has not is refused, as there; no refill is lost, so that each comes when it
+    /// would have there, or later by no more than a third of what the first of its batch has waited.
+    #[test]
+    fn waiters_that_are_served_together_are_late_by_a_third_at_most_and_lose_nothing(
+        rate in 500..200_000_u64,
+        burst in 3..60_u64,
+        steps in steps(),
+    ) {
+        let mut exact = Side::new(ManualClock::new(), (rate, burst));
+        let mut machine = Side::new(ManualClock::of_a_machine(), (rate, burst));
+        for step in steps {
+            exact.take(step);
+            machine.take(step);
+        }
+        exact.take(Step::Pass(10 * SECOND));
+        machine.take(Step::Pass(10 * SECOND));
+        prop_assert_eq!(&exact.tried, &machine.tried);
+        let mut batch = Moment::NEVER;
+        for (one, other) in exact.waiters.iter().zip(&machine.waiters) {
+            match (one.answer, other.answer) {
+                (Some(Ok(due)), Some(Ok(served))) => {
+                    prop_assert!(served >= due, "{served:?} before {due:?}");
+                    if served != batch {
+                        let late = served.nanos_since(due);
+                        let waited = due.nanos_since(one.joined);
+                        prop_assert!(late <= waited / PATIENCE, "{late} after {waited}");
+                    }
+                    batch = served;
+                }
+                (one, other) => prop_assert_eq!(one, other),
+            }
+        }
+        prop_assert_eq!(exact.gate.snapshot(), machine.gate.snapshot());
+    }
+}
+
+/// A queue of 64 whose members come back at once, as tasks in a loop do: they are served by quarters of the queue, and
+/// nobody waits longer than 64 take at this rate.
+#[test]
+fn tasks_in_a_loop_are_served_by_quarters_and_wait_no_longer_than_the_queue_takes() {
+    const TASKS: usize = 64;
+    let mut side = Side::new(ManualClock::of_a_machine(), (10_000, 100));
+    for _ in 0..TASKS {
+        side.wait(Demand::ONE);
+    }
+    let (mut rings, mut granted) = (0, 0);
+    while granted < 40 * TASKS {
+        let next = side.time.next_alarm().expect("someone waits");
+        side.time.advance_to(next);
+        let read = side.read();
+        assert!(read > 0, "an alarm that serves nobody");
+        rings += 1;
+        granted += read;
+        for _ in 0..read {
+            side.wait(Demand::ONE);
+        }
+    }
+    assert!(granted >= 14 * rings, "{granted} in {rings} batches");
+    let queue = SECOND / 10_000 * 64;
+    for waiter in side.waiters.iter().skip(10 * TASKS) {
+        if let Some(Ok(served)) = waiter.answer {
+            let waited = served.nanos_since(waiter.joined);
+            let about = queue - queue / 100..=queue + queue / 100;
+            assert!(about.contains(&waited), "{waited} of {queue}");
+        }
+    }
+}
+
+/// Those who joined served whoever was due, one by one, and set the alarm anew each time.
+#[test]
+fn who_joins_a_queue_leaves_its_alarm_alone() {
+    let mut side = Side::new(ManualClock::of_a_machine(), (1_000, 100));
+    for _ in 0..20 {
+        side.wait(Demand::ONE);
+    }
+    side.take(Step::Pass(SECOND / 100));
+    let alarm = side.time.next_alarm().expect("half of them wait");
+    let served = side.waiters.iter().filter(|it| it.answer.is_some()).count();
+    // The next one is due, and waits for company.
+    side.time
+        .advance_to(Moment::from_nanos(alarm.as_nanos() - 1));
+    side.wait(Demand::ONE);
+    assert_eq!(side.time.next_alarm(), Some(alarm));
+    assert_eq!(
+        side.waiters.iter().filter(|it| it.answer.is_some()).count(),
+        served
+    );
+    // Whoever does not wait gets what is left when all who are due are served.
+    assert!(side.gate.try_acquire(1).is_err());
+    assert!(side.read() > 0);
+}
