@@ -33,7 +33,7 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) next_sweep: AtomicU64,
 }
 
-/// On cache lines of its own.
+/// On cache lines of its own, the first of which is the lock's.
 #[repr(align(128))]
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
