@@ -245,7 +245,7 @@ fn shards(max_keys: usize, compact: bool) -> usize {
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     large
-        .max(4 * threads)
+        .max(16 * threads)
         .next_power_of_two()
         .clamp(1, small.min(1024))
 }

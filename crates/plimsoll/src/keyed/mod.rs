@@ -109,7 +109,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// # Errors
     ///
     /// [`Denied`] holds the reason and the time after which the demand would be granted.
-    #[inline]
+    // Always in line: the less a decision executes, the more of the next one the processor can begin while it waits for memory.
+    #[inline(always)]
     pub fn try_acquire<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -118,21 +119,34 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let demand = demand.into();
         let shared = &*self.shared;
         if is_timeless::<R>() {
-            return match shared.timeless_gate(key) {
-                Some(gate) => gate.try_acquire_owned(demand),
-                None => self.try_acquire_long(key, demand, shared.late_now()),
-            };
+            return self.try_acquire_timeless(key, demand);
         }
-        match shared.try_short(key, demand.cost) {
-            Ok(now) => {
+        let now = shared.gates.clock.now();
+        match shared.short(key, now, demand.cost) {
+            Ok(at) => {
                 shared.gates.totals.granted();
-                Ok(Permit::spent(demand.granted(now)))
+                Ok(Permit::spent(demand.granted(at)))
             }
-            Err(Open::Refused(denied)) => {
-                shared.gates.totals.denied();
-                Err(denied)
-            }
-            Err(Open::At(asked)) => self.try_acquire_long(key, demand, asked),
+            // In line as well: a refusal that is handed on in memory would be read from there before it has been written, for
+            // which processors make everything wait that follows.
+            Err(left) => match shared.left(now, left) {
+                Open::Refused(denied) => {
+                    shared.gates.totals.denied();
+                    Err(denied)
+                }
+                Open::At(asked) => self.try_acquire_long(key, demand, asked),
+            },
+        }
+    }
+
+    fn try_acquire_timeless<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        match self.shared.timeless_gate(key) {
+            Some(gate) => gate.try_acquire_owned(demand),
+            None => self.try_acquire_long(key, demand, self.shared.late_now()),
         }
     }
 
@@ -166,8 +180,6 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         decided
     }
 
-    /// A function of its own, so that the fast path stays small: the less a decision executes, the more of the next one
-    /// the processor can begin while it waits for memory.
     #[inline(never)]
     fn try_acquire_long<Q>(
         &self,

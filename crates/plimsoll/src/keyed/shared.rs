@@ -33,8 +33,9 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) next_sweep: AtomicU64,
 }
 
-/// On cache lines of its own.
-#[repr(align(128))]
+/// On cache lines of its own, the first of which is the lock's. Not on pairs of lines: then locks would lie at multiples of 512 bytes,
+/// which share few places of a cache.
+#[repr(align(64))]
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
 /// How often somebody sweeps a part of a shard while there is traffic, in nanoseconds, and how many slots at least.

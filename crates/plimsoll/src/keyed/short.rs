@@ -11,10 +11,15 @@ use super::wide::{LOOK_AGAIN, place};
 use super::word::Word;
 use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule, Standing};
 
-/// What the fast path came to.
+/// What the fast path came to for a key that is known.
 enum Short {
     /// This is the new word.
     Taken(u64),
+    Left(Left),
+}
+
+/// What the fast path does not grant.
+pub(super) enum Left {
     /// A cost of 1 is refused, by a rule with this limit.
     Refused(Refusal, u64),
     /// The slow path decides.
@@ -59,10 +64,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        match self.short(key, self.gates.clock.now(), cost) {
-            (at, Short::Taken(_)) => Some(at),
-            _ => None,
-        }
+        self.short(key, self.gates.clock.now(), cost).ok()
     }
 
     /// The same for a caller that is refused if there is not enough.
@@ -73,48 +75,56 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Q: Hash + Eq + ToOwned + ?Sized,
     {
         let now = self.gates.clock.now();
-        let (at, answer) = self.short(key, now, cost);
-        match answer {
-            Short::Taken(_) => Ok(at),
-            Short::Open => Err(Open::At(Asked { now, late: true })),
-            Short::Refused(refusal, limit) => {
-                let precise = self.gates.clock.refine(now, refusal.ready_at);
-                match precise {
-                    Some(precise) if precise >= refusal.ready_at => {
-                        Err(Open::At(Asked::at(precise)))
-                    }
-                    precise => {
-                        let now = precise.unwrap_or(now);
-                        // If a cost of 1 is refused, nothing is available.
-                        let denied = Denied::from_rule(refusal, now, (limit, 0), self.gates.name);
-                        Err(Open::Refused(denied))
-                    }
-                }
+        let taken = self.short(key, now, cost);
+        taken.map_err(|left| self.left(now, left))
+    }
+
+    /// What is left to do when nothing was granted at `now`.
+    #[inline(always)]
+    pub(super) fn left(&self, now: Moment, left: Left) -> Open {
+        let Left::Refused(refusal, limit) = left else {
+            return Open::At(Asked { now, late: true });
+        };
+        match self.gates.clock.refine(now, refusal.ready_at) {
+            Some(precise) if precise >= refusal.ready_at => Open::At(Asked::at(precise)),
+            precise => {
+                let now = precise.unwrap_or(now);
+                // If a cost of 1 is refused, nothing is available.
+                let denied = Denied::from_rule(refusal, now, (limit, 0), self.gates.name);
+                Open::Refused(denied)
             }
         }
     }
 
-    /// The answer, and at which moment.
+    /// At which moment it was taken, if it was.
     #[inline(always)]
-    fn short<Q>(&self, key: &Q, now: Moment, cost: u64) -> (Moment, Short)
+    pub(super) fn short<Q>(&self, key: &Q, now: Moment, cost: u64) -> Result<Moment, Left>
     where
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
         let (shard, hash) = self.locate(key);
         if !self.is_swept(now) || cost == 0 {
-            return (now, Short::Open);
+            return Err(Left::Open);
         }
         let mut table = self.shards[shard].lock();
         if !table.is_open(now) {
-            return (now, Short::Open);
+            return Err(Left::Open);
         }
+        // The lock is released in each arm by itself, so that none of them has to tell what it came to before that.
         match table.take_short(hash, key, now, cost) {
-            Some(answer) => (now, answer),
-            None => match self.insert_short(&mut table, hash, key, now, cost) {
-                Some((at, word)) => (at, Short::Taken(word)),
-                None => (now, Short::Open),
-            },
+            Some(Short::Taken(_)) => {
+                drop(table);
+                Ok(now)
+            }
+            Some(Short::Left(left)) => {
+                drop(table);
+                Err(left)
+            }
+            None => {
+                let inserted = self.insert_short(&mut table, hash, key, now, cost);
+                inserted.map_or(Err(Left::Open), |(at, _)| Ok(at))
+            }
         }
     }
 
@@ -143,7 +153,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
         let word = match table.take_short(hash, key, now, cost) {
             Some(Short::Taken(word)) => word,
-            Some(Short::Refused(..) | Short::Open) => return Err(None),
+            Some(Short::Left(_)) => return Err(None),
             None => return Err(Some(Asked { now, late: true })),
         };
         let state = R::Fast::unpack(&table.rule, word, now);
@@ -215,7 +225,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     {
         let entry = self.entries.find(hash, key)?;
         if place(entry.word.get()).is_some() {
-            return Some(Short::Open);
+            return Some(Short::Left(Left::Open));
         }
         Some(
             match R::Fast::take_packed(&self.rule, entry.word.get(), now, cost) {
@@ -224,9 +234,9 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                     Short::Taken(next)
                 }
                 PackedTake::Refused(refusal) if cost == 1 => {
-                    Short::Refused(refusal, self.rule.limit())
+                    Short::Left(Left::Refused(refusal, self.rule.limit()))
                 }
-                _ => Short::Open,
+                _ => Short::Left(Left::Open),
             },
         )
     }

@@ -20,7 +20,7 @@ pub(super) struct Slots<K> {
     mask: u32,
     /// Hashes once more, by a hash that is slow but that nobody can find collisions of, when there were
     /// more of them than by chance.
-    salt: Option<RandomState>,
+    salt: Option<Box<RandomState>>,
     len: usize,
     /// How many segments have been looked at in this round.
     seen: usize,
@@ -134,7 +134,7 @@ impl<K: Hash + Eq> Slots<K> {
         let number = self.number(tag);
         let segment = &mut self.segments[number];
         let at = segment.find(tag, key)?;
-        let removed = segment.remove(at, &tags(self.salt.as_ref(), hasher))?;
+        let removed = segment.remove(at, &tags(self.salt.as_deref(), hasher))?;
         self.len -= 1;
         Some(removed)
     }
@@ -145,7 +145,7 @@ impl<K: Hash + Eq> Slots<K> {
         is_it: impl Fn(&Entry<K>) -> bool,
         hasher: &impl BuildHasher,
     ) -> Option<Entry<K>> {
-        let tag_of = tags(self.salt.as_ref(), hasher);
+        let tag_of = tags(self.salt.as_deref(), hasher);
         let mut segments = self.segments.iter_mut();
         let removed = segments.find_map(|segment| segment.remove_where(&is_it, &tag_of))?;
         self.len -= 1;
@@ -229,13 +229,13 @@ impl<K: Hash + Eq> Slots<K> {
     ) -> &Segment<K> {
         let segment = &mut self.segments[number];
         let before = segment.len();
-        segment.sweep(keep, &tags(self.salt.as_ref(), hasher));
+        segment.sweep(keep, &tags(self.salt.as_deref(), hasher));
         self.len -= before - segment.len();
         segment
     }
 
     fn resize(&mut self, number: usize, slots: usize, hasher: &impl BuildHasher) {
-        let tag_of = tags(self.salt.as_ref(), hasher);
+        let tag_of = tags(self.salt.as_deref(), hasher);
         self.segments[number].resize(slots, &tag_of);
     }
 
@@ -268,7 +268,7 @@ impl<K: Hash + Eq> Slots<K> {
         let upper = self.segments.len();
         let mask = (upper + 1).next_power_of_two() - 1;
         let lower = upper & (mask >> 1);
-        let tag_of = tags(self.salt.as_ref(), hasher);
+        let tag_of = tags(self.salt.as_deref(), hasher);
         // Hashed before anything is moved: it may panic.
         let tags = self.segments[lower].tags(&tag_of);
         self.mask = u32::try_from(mask).unwrap_or(u32::MAX);
@@ -294,7 +294,7 @@ impl<K: Hash + Eq> Slots<K> {
         // Hashed before anything is moved: it may panic.
         let hashes: Vec<u64> = self.iter().map(|entry| salt.hash_one(&entry.key)).collect();
         let mut salted = Self {
-            salt: Some(salt.clone()),
+            salt: Some(Box::new(salt.clone())),
             ..Self::new()
         };
         let from = self.segments.iter().map(Segment::evictable_from).min();

@@ -21,8 +21,9 @@ use super::word::Word;
 use crate::gate::WeakGate;
 use crate::{Clock, Moment, Packed, Rule};
 
-/// What the fast path needs comes first: it is in two lines of the cache, with the lock.
-#[repr(C)]
+/// What the fast path needs comes first, in a cache line that nobody writes while keys are only asked for. The lock is in
+/// another: where two threads take it by turns, both keep what follows it, and begin to search while the lock is on its way.
+#[repr(C, align(64))]
 pub(super) struct Table<K, R: Rule> {
     /// When the epoch began for which the words are good, and for how long the fast path may decide by them: 0 when the
     /// table is closed.
