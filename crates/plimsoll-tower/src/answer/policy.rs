@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::fields::{
     Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_LIMIT, X_REMAINING, X_RESET, integer, left,
-    rate_limit, rate_limit_policy, write_x,
+    rate_limit, rate_limit_policy, retry_after, write_x,
 };
 use super::limit_status::{LimitStatus, Unit};
 use super::structured::{Line, Out, written};
@@ -30,6 +30,8 @@ pub(crate) struct Policy {
     /// For responses without fields, and for those that have a content type alone.
     alone: Table,
     with_content_type: Table,
+    /// For refusals, which have a content type and `Retry-After`.
+    of_refusal: Table,
 }
 
 /// The fields in a table of their own. A table hashes each name that is inserted, byte by byte, which takes longer than all the
@@ -49,6 +51,16 @@ enum Value {
     RateLimit,
     Remaining,
     Reset,
+    RetryAfter,
+}
+
+/// What the values of a table are, apart from those that are the same in all responses.
+#[derive(Default)]
+struct Values {
+    content_type: Option<HeaderValue>,
+    rate_limit: Option<HeaderValue>,
+    reset: Option<u64>,
+    retry_after: Option<u64>,
 }
 
 impl Fields {
@@ -65,6 +77,35 @@ impl Fields {
             self.write(headers, slice::from_ref(status));
         } else if known.copy(headers, status).is_none() {
             known.write(headers, status);
+        }
+    }
+
+    /// Writes the fields of a refusal that has none yet: its content type, those of its limit, and `Retry-After`.
+    pub(crate) fn write_refusal(
+        self,
+        headers: &mut HeaderMap,
+        content_type: HeaderValue,
+        status: Option<&LimitStatus<'_>>,
+        seconds: Option<u64>,
+        known: &OnceLock<Policy>,
+    ) {
+        if let (Some(status), Some(seconds)) = (status, seconds) {
+            let known = known.get_or_init(|| Policy::of(self, status));
+            if known.is_of(self, status)
+                && let Some(mut values) = known.values(status)
+            {
+                values.content_type = Some(content_type);
+                values.retry_after = Some(seconds);
+                *headers = known.of_refusal.filled(values, status);
+                return;
+            }
+        }
+        headers.insert(CONTENT_TYPE, content_type);
+        if let Some(status) = status {
+            self.write_one(headers, status, known);
+        }
+        if let Some(seconds) = seconds {
+            retry_after(headers, seconds);
         }
     }
 }
@@ -86,6 +127,8 @@ impl Policy {
         }
         let alone = Table::of(&names);
         names.insert(0, (CONTENT_TYPE, Value::ContentType, EMPTY));
+        let with_content_type = Table::of(&names);
+        names.push((RETRY_AFTER, Value::RetryAfter, EMPTY));
         Self {
             fields,
             name: status.name.to_owned(),
@@ -95,7 +138,8 @@ impl Policy {
             begins: written(|out| out.string(status.name)),
             limit,
             alone,
-            with_content_type: Table::of(&names),
+            with_content_type,
+            of_refusal: Table::of(&names),
         }
     }
 
@@ -125,36 +169,29 @@ impl Policy {
     /// Adds the fields as a copy of their table. `None` if that cannot be: then nothing is changed.
     fn copy(&self, headers: &mut HeaderMap, status: &LimitStatus<'_>) -> Option<()> {
         let mut own = headers.iter_mut();
-        let (table, mut content_type) = match (own.next(), own.next()) {
+        let (table, content_type) = match (own.next(), own.next()) {
             (None, _) => (&self.alone, None),
             (Some((name, value)), None) if name == CONTENT_TYPE => {
                 (&self.with_content_type, Some(value))
             }
             _ => return None,
         };
-        let mut rate_limit = match self.fields.standard {
-            true => Some(self.rate_limit(status)?),
-            false => None,
-        };
-        let mut reset = match self.fields.x {
-            true => Some(status.reset()?),
-            false => None,
-        };
-        let mut copy = table.headers.clone();
-        for (place, value) in copy.values_mut().zip(&table.values) {
-            let value = match value {
-                Value::Same => continue,
-                Value::ContentType => content_type.take().map(|own| replace(own, EMPTY)),
-                Value::RateLimit => rate_limit.take(),
-                Value::Remaining => Some(integer(status.remaining())),
-                Value::Reset => reset.take().map(integer),
-            };
-            if let Some(value) = value {
-                *place = value;
-            }
-        }
-        *headers = copy;
+        let mut values = self.values(status)?;
+        values.content_type = content_type.map(|own| replace(own, EMPTY));
+        *headers = table.filled(values, status);
         Some(())
+    }
+
+    /// The values of the fields of the limit. `None` if one of them cannot be written.
+    fn values(&self, status: &LimitStatus<'_>) -> Option<Values> {
+        let mut values = Values::default();
+        if self.fields.standard {
+            values.rate_limit = Some(self.rate_limit(status)?);
+        }
+        if self.fields.x {
+            values.reset = Some(status.reset()?);
+        }
+        Some(values)
     }
 
     /// The value of `RateLimit` of this limit alone.
@@ -187,5 +224,68 @@ impl Table {
         };
         let values = headers.keys().map(value).collect();
         Self { headers, values }
+    }
+
+    /// A copy with these values.
+    #[inline]
+    fn filled(&self, mut values: Values, status: &LimitStatus<'_>) -> HeaderMap {
+        let mut copy = self.headers.clone();
+        for (place, value) in copy.values_mut().zip(&self.values) {
+            let value = match value {
+                Value::Same => continue,
+                Value::ContentType => values.content_type.take(),
+                Value::RateLimit => values.rate_limit.take(),
+                Value::Remaining => Some(integer(status.remaining())),
+                Value::Reset => values.reset.take().map(integer),
+                Value::RetryAfter => values.retry_after.take().map(integer),
+            };
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        copy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll::Standing;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_the_fields_that_would_be_inserted_one_by_one() {
+        let second = Duration::from_secs(1);
+        for fields in [Fields::NONE, Fields::STANDARD, Fields::X, Fields::ALL] {
+            let known = OnceLock::new();
+            // The first is remembered; of the third the limit has changed; the fourth does not say when all is there again.
+            for (limit, reset) in [
+                (10, Some(second)),
+                (10, Some(2 * second)),
+                (11, Some(second)),
+                (10, None),
+            ] {
+                let standing = Standing::new(limit, 0).more_after(second).reset(reset);
+                let status = LimitStatus::new("api", standing);
+                for (told, seconds) in [(true, Some(7)), (true, None), (false, Some(7))] {
+                    let status = told.then_some(&status);
+                    let content_type = HeaderValue::from_static("text/plain");
+                    let mut one_by_one = HeaderMap::new();
+                    one_by_one.insert(CONTENT_TYPE, content_type.clone());
+                    if let Some(status) = status {
+                        fields.write(&mut one_by_one, slice::from_ref(status));
+                    }
+                    if let Some(seconds) = seconds {
+                        retry_after(&mut one_by_one, seconds);
+                    }
+                    let mut headers = HeaderMap::new();
+                    fields.write_refusal(&mut headers, content_type, status, seconds, &known);
+                    assert!(
+                        headers.iter().eq(one_by_one.iter()),
+                        "{headers:?} {one_by_one:?}"
+                    );
+                }
+            }
+        }
     }
 }

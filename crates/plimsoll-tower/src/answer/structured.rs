@@ -95,23 +95,26 @@ impl Out for Vec<u8> {
     }
 }
 
-/// A line that is mostly short enough to be written in place, and copied once.
-pub(super) struct Line {
-    place: [u8; 96],
+/// A text that is mostly short enough to be written in place, and copied once.
+pub(super) struct InPlace<const ROOM: usize> {
+    place: [u8; ROOM],
     /// Of what was written, whether there was room for it or not.
     length: usize,
 }
 
-impl Default for Line {
+/// The value of a field.
+pub(super) type Line = InPlace<96>;
+
+impl<const ROOM: usize> Default for InPlace<ROOM> {
     fn default() -> Self {
         Self {
-            place: [0; 96],
+            place: [0; ROOM],
             length: 0,
         }
     }
 }
 
-impl Out for Line {
+impl<const ROOM: usize> Out for InPlace<ROOM> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
@@ -122,7 +125,7 @@ impl Out for Line {
     }
 }
 
-impl Line {
+impl<const ROOM: usize> InPlace<ROOM> {
     /// All of it, if there was room for it.
     pub(super) fn text(&self) -> Option<&[u8]> {
         self.place.get(..self.length)
@@ -143,6 +146,11 @@ pub(super) fn runs(text: &str, special: &[u8], mut each: impl FnMut(&[u8], Optio
 
 /// The output of `write`, in one allocation of the right size.
 pub(super) fn written(write: impl Fn(&mut dyn Out)) -> Bytes {
+    let mut page = InPlace::<512>::default();
+    write(&mut page);
+    if let Some(text) = page.text() {
+        return Bytes::copy_from_slice(text);
+    }
     let mut size = 0_usize;
     write(&mut size);
     let mut text = Vec::with_capacity(size);

@@ -186,23 +186,32 @@ impl Answering {
         let missing = (class == Class::Misconfigured).then(|| limits.at(index).missing(head));
         let remedy = missing.flatten();
         self.misconfigured(remedy);
-        let mut response = match &self.respond {
-            Some(respond) => respond(head, &denied),
-            None => limits
-                .respond(head, &denied, class)
-                .unwrap_or_else(|| self.usual(head, class, &shown, seconds, remedy)),
+        let own = match &self.respond {
+            Some(respond) => Some(respond(head, &denied)),
+            None => limits.respond(head, &denied, class),
+        };
+        let (mut response, content_type) = match own {
+            Some(own) => (own, None),
+            None => self.usual(head, class, &shown, seconds, remedy),
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
-        if self.send_fields != SendFields::Never && denied.limit() > 0 {
-            let [status] = &statuses;
-            self.fields.write_one(headers, status, &self.policy);
-        }
-        if let Some(seconds) = seconds
-            && self.retry_after
-            && !headers.contains_key(header::RETRY_AFTER)
-        {
-            retry_after(headers, seconds);
+        let tells = self.send_fields != SendFields::Never && denied.limit() > 0;
+        let [status] = &statuses;
+        let status = tells.then_some(status);
+        let seconds = seconds.filter(|_| self.retry_after);
+        if let Some(content_type) = content_type {
+            let (fields, policy) = (self.fields, &self.policy);
+            fields.write_refusal(headers, content_type, status, seconds, policy);
+        } else {
+            if let Some(status) = status {
+                self.fields.write_one(headers, status, &self.policy);
+            }
+            if let Some(seconds) = seconds
+                && !headers.contains_key(header::RETRY_AFTER)
+            {
+                retry_after(headers, seconds);
+            }
         }
         response.extensions_mut().insert(Refused(denied));
         response
@@ -229,6 +238,7 @@ impl Answering {
         }
     }
 
+    /// The response to a refusal, and its content type, which is not written yet, unless it is one for gRPC.
     fn usual(
         &self,
         head: &Head<'_>,
@@ -236,11 +246,11 @@ impl Answering {
         denied: &Denied,
         seconds: Option<u64>,
         remedy: Option<&'static str>,
-    ) -> Response<Bytes> {
+    ) -> (Response<Bytes>, Option<HeaderValue>) {
         if is_grpc(head) {
             let mut response = Response::new(Bytes::new());
             *response.headers_mut() = grpc_refusal(class, denied);
-            return response;
+            return (response, None);
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = class.status();
@@ -254,10 +264,7 @@ impl Answering {
                 Bytes::from_static(text.as_bytes()),
             )
         };
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, content_type);
         *response.body_mut() = body;
-        response
+        (response, Some(content_type))
     }
 }

@@ -58,10 +58,15 @@ pin_project! {
     where
         L: Limits,
     {
+        // Nothing is left to do but to pass the response on. Apart, so that the room for permits is not copied with it.
+        Passing {
+            #[pin]
+            call: F,
+        },
         Calling {
             #[pin]
             call: F,
-            // None if there is nothing left to do.
+            // None when it is done.
             permits: Option<RequestPermits<L>>,
         },
         Waiting {
@@ -104,12 +109,13 @@ where
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            if let StageView::Calling { call, permits } = self.as_mut().project().stage.project() {
-                if permits.is_none() {
-                    return call
-                        .poll(cx)
-                        .map_ok(|response| response.map(LimitBody::passed));
-                }
+            let stage = self.as_mut().project().stage.project();
+            if let StageView::Passing { call } = stage {
+                return call
+                    .poll(cx)
+                    .map_ok(|response| response.map(LimitBody::passed));
+            }
+            if let StageView::Calling { call, permits } = stage {
                 let mut result = ready!(call.poll(cx));
                 let lasting = hold(&mut result, permits);
                 return Poll::Ready(result.map(|response| {

@@ -100,16 +100,19 @@ where
             Admission::Admitted => {
                 let after = shared.limits.prepare(&held, request.extensions_mut());
                 // Of most rates nothing is left to do: then the future has no share of the limits either, and holds nothing.
-                let permits = if shared.is_needed(after) {
-                    let shared = Arc::clone(&self.shared);
-                    let mut permits = RequestPermits::new(shared, priority, held);
-                    permits.prepare_for(after, &mut request);
-                    Some(permits)
-                } else {
-                    None
-                };
-                let call = self.inner.call(request);
-                Stage::Calling { call, permits }
+                if !shared.is_needed(after) {
+                    let call = self.inner.call(request);
+                    return ResponseFuture {
+                        stage: Stage::Passing { call },
+                    };
+                }
+                let shared = Arc::clone(&self.shared);
+                let mut permits = RequestPermits::new(shared, priority, held);
+                permits.prepare_for(after, &mut request);
+                Stage::Calling {
+                    call: self.inner.call(request),
+                    permits: Some(permits),
+                }
             }
             Admission::Refused(index, denied) => Stage::Refused {
                 refusal: Some(Box::new(Refusal {
