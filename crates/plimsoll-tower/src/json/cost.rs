@@ -18,8 +18,10 @@ use super::replayed::{Part, Replayed};
 use crate::Head;
 use crate::http::{BodyBytes, BodyCost, copy};
 
-/// A layer that reads the cost of a request from its JSON body and inserts it as a [`BodyCost`] into the extensions of the
-/// request, for [limits](crate::RequestLimit::cost_by_json) further in. See the [module](super).
+/// A layer that reads the cost of a request from its JSON body. See the [module](super).
+///
+/// It inserts the cost as a [`BodyCost`] into the extensions of the request, for
+/// [limits](crate::RequestLimit::cost_by_json) further in.
 ///
 /// ```
 /// use plimsoll_tower::json::JsonCost;
