@@ -1,7 +1,10 @@
 //! Requests as steps, against the limits of a configuration.
 #![cfg_attr(
     not(feature = "config"),
-    expect(dead_code, reason = "they are read to check the file; only the feature runs them")
+    expect(
+        dead_code,
+        reason = "they are read to check the file; only the feature runs them"
+    )
 )]
 
 use std::net::IpAddr;
