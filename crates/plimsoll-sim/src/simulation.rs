@@ -15,7 +15,7 @@ use crate::work::Work;
 
 /// A description of traffic, of a server, and of the results that a limit between them should achieve.
 ///
-/// It is read from a file in YAML or JSON; the README of this crate explains the format. [`run`](crate::run) runs it with one limit and
+/// It is read from a file in YAML or JSON; the README of this crate explains the format. [`run`](fn@crate::run) runs it with one limit and
 /// one seed, a [`Comparison`](crate::Comparison) with several of both.
 ///
 /// ```
