@@ -38,7 +38,7 @@ pin_project! {
     /// ```
     pub struct LimitBody<B, L: Limits> {
         #[pin]
-        pub(super) body: Kind<B>,
+        pub(super) body: BodySource<B>,
         // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
         pub(super) lasting: Option<Box<Hold<L>>>,
     }
@@ -66,7 +66,7 @@ pub(super) struct Lasting<L: Limits> {
 
 pin_project! {
     #[project = KindView]
-    pub(super) enum Kind<B> {
+    pub(super) enum BodySource<B> {
         Service { #[pin] body: B },
         Refusal { body: Option<Box<Bytes>> },
     }
@@ -77,7 +77,7 @@ impl<B, L: Limits> LimitBody<B, L> {
     #[inline(always)]
     pub(super) const fn passed(body: B) -> Self {
         Self {
-            body: Kind::Service { body },
+            body: BodySource::Service { body },
             lasting: None,
         }
     }
@@ -86,7 +86,7 @@ impl<B, L: Limits> LimitBody<B, L> {
     pub(super) fn refusal(body: Bytes) -> Self {
         let body = (!body.is_empty()).then(|| Box::new(body));
         Self {
-            body: Kind::Refusal { body },
+            body: BodySource::Refusal { body },
             lasting: None,
         }
     }
@@ -136,15 +136,15 @@ where
 
     fn is_end_stream(&self) -> bool {
         match &self.body {
-            Kind::Service { body } => body.is_end_stream(),
-            Kind::Refusal { body } => body.is_none(),
+            BodySource::Service { body } => body.is_end_stream(),
+            BodySource::Refusal { body } => body.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.body {
-            Kind::Service { body } => body.size_hint(),
-            Kind::Refusal { body } => {
+            BodySource::Service { body } => body.size_hint(),
+            BodySource::Refusal { body } => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
         }
@@ -217,7 +217,7 @@ impl<L: Limits> Lasting<L> {
 impl<B: Default, L: Limits> Default for LimitBody<B, L> {
     fn default() -> Self {
         Self {
-            body: Kind::Service { body: B::default() },
+            body: BodySource::Service { body: B::default() },
             lasting: None,
         }
     }

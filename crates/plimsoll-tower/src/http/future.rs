@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use plimsoll::{Denied, Moment};
 use tower_service::Service;
 
-use super::body::{Hold, Kind, Lasting, LimitBody};
+use super::body::{BodySource, Hold, Lasting, LimitBody};
 use super::limits::{Admission, Limits, Pending};
 use super::request_permits::{Ahead, RequestPermits};
 use super::shared::Shared;
@@ -120,7 +120,7 @@ where
                 let lasting = hold(&mut result, permits);
                 return Poll::Ready(result.map(|response| {
                     response.map(|body| LimitBody {
-                        body: Kind::Service { body },
+                        body: BodySource::Service { body },
                         lasting,
                     })
                 }));

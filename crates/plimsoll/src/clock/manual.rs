@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::alarms::Alarms;
-use super::{Clock, Kind};
+use super::{Clock, ClockKind};
 use crate::Moment;
 use crate::sync::{AtomicU64, Ordering};
 use crate::unwind::First;
@@ -83,7 +83,7 @@ impl ManualClock {
     /// The [`Clock`] to build limiters with.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        Clock(Kind::Manual(Arc::clone(&self.0)))
+        Clock(ClockKind::Manual(Arc::clone(&self.0)))
     }
 
     /// The current time.

@@ -62,10 +62,10 @@ pub(crate) trait Ring: Send + Sync {
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 #[derive(Clone)]
-pub struct Clock(Kind);
+pub struct Clock(ClockKind);
 
 #[derive(Clone)]
-enum Kind {
+enum ClockKind {
     System,
     Precise,
     Manual(Arc<manual::Hand>),
@@ -92,7 +92,7 @@ impl Clock {
     /// clock have no effect, and time during which the machine is suspended does not count.
     #[must_use]
     pub const fn system() -> Self {
-        Self(Kind::System)
+        Self(ClockKind::System)
     }
 
     /// The same time as [`system`](Self::system), to the nanosecond, at every reading.
@@ -101,7 +101,7 @@ impl Clock {
     /// that drifts or jumps (after the machine was suspended or moved to another host).
     #[must_use]
     pub const fn precise() -> Self {
-        Self(Kind::Precise)
+        Self(ClockKind::Precise)
     }
 
     /// Creates a [`ManualClock`] at its origin.
@@ -113,7 +113,7 @@ impl Clock {
     /// Whether it is a [`ManualClock`].
     #[must_use]
     pub const fn is_manual(&self) -> bool {
-        matches!(self.0, Kind::Manual(_))
+        matches!(self.0, ClockKind::Manual(_))
     }
 
     /// Tokio's clock, which follows `tokio::time::pause` and `advance`.
@@ -127,7 +127,7 @@ impl Clock {
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn tokio() -> Self {
-        Self(Kind::Tokio(Arc::new(tokio::Driver::new())))
+        Self(ClockKind::Tokio(Arc::new(tokio::Driver::new())))
     }
 
     /// The steps in which this clock advances: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
@@ -135,7 +135,7 @@ impl Clock {
     #[must_use]
     pub fn resolution(&self) -> Duration {
         match self.0 {
-            Kind::System => Duration::from_nanos(time::late_nanos() / time::TICKS_LATE),
+            ClockKind::System => Duration::from_nanos(time::late_nanos() / time::TICKS_LATE),
             _ => Duration::ZERO,
         }
     }
@@ -143,7 +143,7 @@ impl Clock {
     /// By how much a reading may be late at most.
     pub(crate) fn late(&self) -> Duration {
         match self.0 {
-            Kind::System => Duration::from_nanos(time::late_nanos()),
+            ClockKind::System => Duration::from_nanos(time::late_nanos()),
             _ => Duration::ZERO,
         }
     }
@@ -153,7 +153,7 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Moment {
         // The default in line, and all others out of the way: this is on every path.
-        if matches!(self.0, Kind::System) {
+        if matches!(self.0, ClockKind::System) {
             return time::coarse_now();
         }
         self.other_now()
@@ -163,7 +163,7 @@ impl Clock {
     /// `ready_at` may have come, because `now` was read from a late clock. Then the demand is decided once more.
     #[inline(always)]
     pub(crate) fn refine(&self, now: Moment, ready_at: Moment) -> Option<Moment> {
-        if !matches!(self.0, Kind::System) || time::is_surely_before(now, ready_at) {
+        if !matches!(self.0, ClockKind::System) || time::is_surely_before(now, ready_at) {
             return None;
         }
         time::precise_unless_before(now, ready_at)
@@ -177,19 +177,19 @@ impl Clock {
     /// The tick of the machine, where a rough moment is enough; `None` if the clock is driven by something else.
     #[inline]
     pub(crate) fn tick(&self) -> Option<Moment> {
-        matches!(self.0, Kind::System | Kind::Precise).then(time::coarse_now)
+        matches!(self.0, ClockKind::System | ClockKind::Precise).then(time::coarse_now)
     }
 
     /// The moment of a clock other than the default.
     #[inline(never)]
     fn other_now(&self) -> Moment {
         match &self.0 {
-            Kind::System | Kind::Precise => time::precise_now(),
-            Kind::Manual(hand) => hand.now(),
+            ClockKind::System | ClockKind::Precise => time::precise_now(),
+            ClockKind::Manual(hand) => hand.now(),
             #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => driver.now(),
+            ClockKind::Tokio(driver) => driver.now(),
             #[cfg(all(test, loom))]
-            Kind::Model(machine) => machine.now(),
+            ClockKind::Model(machine) => machine.now(),
         }
     }
 
@@ -197,7 +197,7 @@ impl Clock {
     #[must_use]
     pub fn precise_now(&self) -> Moment {
         match &self.0 {
-            Kind::System => time::precise_now(),
+            ClockKind::System => time::precise_now(),
             _ => self.now(),
         }
     }
@@ -205,10 +205,12 @@ impl Clock {
     /// Whether both always show the same.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kind::System, Kind::System) | (Kind::Precise, Kind::Precise) => true,
-            (Kind::Manual(one), Kind::Manual(other)) => Arc::ptr_eq(one, other),
+            (ClockKind::System, ClockKind::System) | (ClockKind::Precise, ClockKind::Precise) => {
+                true
+            }
+            (ClockKind::Manual(one), ClockKind::Manual(other)) => Arc::ptr_eq(one, other),
             #[cfg(feature = "tokio")]
-            (Kind::Tokio(one), Kind::Tokio(other)) => Arc::ptr_eq(one, other),
+            (ClockKind::Tokio(one), ClockKind::Tokio(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -216,15 +218,15 @@ impl Clock {
     /// Whether it stands still unless something drives it.
     pub(crate) fn is_driven(&self) -> bool {
         #[cfg(all(test, not(loom)))]
-        if let Kind::Manual(hand) = &self.0 {
+        if let ClockKind::Manual(hand) = &self.0 {
             return !hand.stands_for_the_machine();
         }
-        !matches!(self.0, Kind::System | Kind::Precise)
+        !matches!(self.0, ClockKind::System | ClockKind::Precise)
     }
 
     /// Whether it is moved by calls, which ring all alarms on the way before they return.
     pub(crate) fn is_moved_by_hand(&self) -> bool {
-        matches!(self.0, Kind::Manual(_))
+        matches!(self.0, ClockKind::Manual(_))
     }
 
     /// A future that resolves when the clock shows `moment`.
@@ -244,15 +246,15 @@ impl Clock {
     /// Not with a lock held, unless it is moved by hand: it may be a system call.
     pub(crate) fn set(&self, setting: Setting) -> bool {
         match &self.0 {
-            Kind::System | Kind::Precise => keeper().set(setting),
-            Kind::Manual(hand) => {
+            ClockKind::System | ClockKind::Precise => keeper().set(setting),
+            ClockKind::Manual(hand) => {
                 hand.alarms().set(setting);
                 return hand.now() >= setting.at;
             }
             #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => tokio::Driver::set(driver, setting),
+            ClockKind::Tokio(driver) => tokio::Driver::set(driver, setting),
             #[cfg(all(test, loom))]
-            Kind::Model(machine) => machine.keeper.note(setting),
+            ClockKind::Model(machine) => machine.keeper.note(setting),
         }
         false
     }
@@ -260,12 +262,12 @@ impl Clock {
     /// Called for a waiter that goes on waiting: makes sure that a thread or task rings, in this process and runtime.
     pub(crate) fn attend(&self) {
         match &self.0 {
-            Kind::System | Kind::Precise => keeper().attend(),
-            Kind::Manual(_) => {}
+            ClockKind::System | ClockKind::Precise => keeper().attend(),
+            ClockKind::Manual(_) => {}
             #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => tokio::Driver::attend(driver),
+            ClockKind::Tokio(driver) => tokio::Driver::attend(driver),
             #[cfg(all(test, loom))]
-            Kind::Model(_) => {}
+            ClockKind::Model(_) => {}
         }
     }
 
@@ -276,12 +278,12 @@ impl Clock {
 
     fn alarms(&self) -> &alarms::Alarms {
         match &self.0 {
-            Kind::System | Kind::Precise => &keeper().alarms,
-            Kind::Manual(hand) => hand.alarms(),
+            ClockKind::System | ClockKind::Precise => &keeper().alarms,
+            ClockKind::Manual(hand) => hand.alarms(),
             #[cfg(feature = "tokio")]
-            Kind::Tokio(driver) => driver.alarms(),
+            ClockKind::Tokio(driver) => driver.alarms(),
             #[cfg(all(test, loom))]
-            Kind::Model(machine) => &machine.keeper.alarms,
+            ClockKind::Model(machine) => &machine.keeper.alarms,
         }
     }
 }
@@ -295,13 +297,13 @@ impl Default for Clock {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
-            Kind::System => "Clock::system",
-            Kind::Precise => "Clock::precise",
-            Kind::Manual(_) => "Clock::manual",
+            ClockKind::System => "Clock::system",
+            ClockKind::Precise => "Clock::precise",
+            ClockKind::Manual(_) => "Clock::manual",
             #[cfg(feature = "tokio")]
-            Kind::Tokio(_) => "Clock::tokio",
+            ClockKind::Tokio(_) => "Clock::tokio",
             #[cfg(all(test, loom))]
-            Kind::Model(_) => "Clock::model",
+            ClockKind::Model(_) => "Clock::model",
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use loom::thread;
 
 use super::keeper::Keeper;
-use super::{Clock, Kind, Ring, Setting};
+use super::{Clock, ClockKind, Ring, Setting};
 use crate::Moment;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ impl Machine {
     }
 
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
-        Clock(Kind::Model(Arc::clone(self)))
+        Clock(ClockKind::Model(Arc::clone(self)))
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -43,7 +43,7 @@ pub use fixed_window::{FixedWindow, Window};
 pub use penalty_bucket::{Penalty, PenaltyBucket};
 pub use refresh::{Cycle, Refresh};
 pub use share::Share;
-pub use sliding_counter::{Counts, SlidingCounter};
+pub use sliding_counter::{SlidingCounter, SlidingCounts};
 pub use sliding_log::{Log, SlidingLog};
 pub use sliding_window::{Segments, SlidingWindow};
 pub use smooth::{Smooth, Stored};

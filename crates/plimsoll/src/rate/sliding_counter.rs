@@ -56,7 +56,7 @@ pub struct SlidingCounter {
 /// The state of a [`SlidingCounter`]: the usage of the current and of the previous window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Counts {
+pub struct SlidingCounts {
     index: u64,
     current: u64,
     previous: u64,
@@ -93,20 +93,20 @@ impl SlidingCounter {
     }
 
     /// The counts as they are at `now`, and the time that has passed of the current window.
-    fn at(&self, counts: Counts, now: Moment) -> (Counts, u64) {
+    fn at(&self, counts: SlidingCounts, now: Moment) -> (SlidingCounts, u64) {
         let elapsed = now.nanos_since(counts.origin);
         let index = self.window.index(elapsed);
         let counts = match index.checked_sub(counts.index) {
             // Time that steps back stands still, at the beginning of the window it had reached.
             None => return (counts, 0),
             Some(0) => counts,
-            Some(1) => Counts {
+            Some(1) => SlidingCounts {
                 index,
                 current: 0,
                 previous: counts.current,
                 ..counts
             },
-            Some(_) => Counts {
+            Some(_) => SlidingCounts {
                 index,
                 current: 0,
                 previous: 0,
@@ -128,7 +128,7 @@ impl SlidingCounter {
     }
 
     /// The remainder, rounded down.
-    fn room(&self, counts: Counts, passed: u64) -> u64 {
+    fn room(&self, counts: SlidingCounts, passed: u64) -> u64 {
         let window = u128::from(self.window.nanos());
         let free = u128::from(self.limit.saturating_sub(counts.current)) * window;
         let room = free.saturating_sub(self.faded(counts.previous, passed)) / window;
@@ -149,7 +149,7 @@ impl SlidingCounter {
             .filter(|&passed| passed < self.window.nanos())
     }
 
-    fn ready_at(&self, counts: Counts, now: Moment, passed: u64, cost: u64) -> Moment {
+    fn ready_at(&self, counts: SlidingCounts, now: Moment, passed: u64, cost: u64) -> Moment {
         let start = |index| self.window.start(counts.origin, index);
         if let Some(then) = self.passed_when_fits(counts.current, counts.previous, cost) {
             return start(counts.index).plus_nanos(then.max(passed)).max(now);
@@ -163,7 +163,7 @@ impl SlidingCounter {
 }
 
 impl Rule for SlidingCounter {
-    type State = Counts;
+    type State = SlidingCounts;
     type Fast = Unpacked;
 
     fn limit(&self) -> u64 {
@@ -178,8 +178,8 @@ impl Rule for SlidingCounter {
         self.origin = start;
     }
 
-    fn fresh(&self, now: Moment) -> Counts {
-        Counts {
+    fn fresh(&self, now: Moment) -> SlidingCounts {
+        SlidingCounts {
             index: 0,
             current: 0,
             previous: 0,
@@ -187,42 +187,42 @@ impl Rule for SlidingCounter {
         }
     }
 
-    fn fresh_key(&self, now: Moment) -> Counts {
-        Counts {
+    fn fresh_key(&self, now: Moment) -> SlidingCounts {
+        SlidingCounts {
             index: self.window.index(now.nanos_since(self.origin)),
             origin: self.origin,
             ..self.fresh(now)
         }
     }
 
-    fn take(&self, counts: &mut Counts, now: Moment, cost: u64) -> Result<(), Refusal> {
+    fn take(&self, counts: &mut SlidingCounts, now: Moment, cost: u64) -> Result<(), Refusal> {
         let (at, passed) = self.at(*counts, now);
         if cost > self.room(at, passed) {
             return Err(Refusal::until(self.ready_at(at, now, passed, cost)));
         }
-        *counts = Counts {
+        *counts = SlidingCounts {
             current: at.current + cost,
             ..at
         };
         Ok(())
     }
 
-    fn available(&self, counts: &Counts, now: Moment) -> u64 {
+    fn available(&self, counts: &SlidingCounts, now: Moment) -> u64 {
         let (at, passed) = self.at(*counts, now);
         self.room(at, passed)
     }
 
-    fn recorded_at(&self, counts: &Counts, now: Moment) -> Moment {
+    fn recorded_at(&self, counts: &SlidingCounts, now: Moment) -> Moment {
         now.max(self.window.start(counts.origin, counts.index))
     }
 
-    fn in_use(&self, counts: &Counts, now: Moment) -> u64 {
+    fn in_use(&self, counts: &SlidingCounts, now: Moment) -> u64 {
         let (at, passed) = self.at(*counts, now);
         at.current
             .saturating_add(self.still_counts(at.previous, passed))
     }
 
-    fn refund(&self, counts: &mut Counts, now: Moment, taken: Moment, cost: u64) {
+    fn refund(&self, counts: &mut SlidingCounts, now: Moment, taken: Moment, cost: u64) {
         let (mut at, _) = self.at(*counts, now);
         let taken = self.window.index(taken.nanos_since(counts.origin));
         if taken >= at.index {
@@ -234,7 +234,7 @@ impl Rule for SlidingCounter {
     }
 
     /// First the usage of this window; then as much of the previous window as still counts.
-    fn add(&self, counts: &mut Counts, now: Moment, amount: u64) {
+    fn add(&self, counts: &mut SlidingCounts, now: Moment, amount: u64) {
         let (mut at, passed) = self.at(*counts, now);
         let part = amount.min(at.current);
         at.current -= part;
@@ -248,7 +248,7 @@ impl Rule for SlidingCounter {
         *counts = at;
     }
 
-    fn evictable_from(&self, counts: &Counts, now: Moment) -> Option<Moment> {
+    fn evictable_from(&self, counts: &SlidingCounts, now: Moment) -> Option<Moment> {
         // The windows of a new key are counted from the start of the limiter.
         if counts.origin == self.origin {
             self.full_at(counts, now)
@@ -257,8 +257,14 @@ impl Rule for SlidingCounter {
         }
     }
 
-    fn adopt(&self, old: &Self, counts: &Counts, now: Moment, carry: Carry) -> Counts {
-        Counts {
+    fn adopt(
+        &self,
+        old: &Self,
+        counts: &SlidingCounts,
+        now: Moment,
+        carry: Carry,
+    ) -> SlidingCounts {
+        SlidingCounts {
             current: carry.used(old.in_use(counts, now), old.limit, self.limit),
             ..self.fresh(now)
         }
@@ -269,7 +275,7 @@ impl Rule for SlidingCounter {
         Some(Duration::from_nanos(self.window.nanos()))
     }
 
-    fn full_at(&self, counts: &Counts, now: Moment) -> Option<Moment> {
+    fn full_at(&self, counts: &SlidingCounts, now: Moment) -> Option<Moment> {
         let (at, _) = self.at(*counts, now);
         let windows = match (at.current, at.previous) {
             (0, 0) => return Some(now),
