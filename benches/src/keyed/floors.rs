@@ -1,10 +1,12 @@
 //! What no table of limits can do without: reading the key, finding a place in memory by it, and changing a
 //! word there. Each on a published word for a clock and on the processor's counter, since reading the latter keeps
-//! the processor from looking ahead to the next key.
+//! the processor from looking ahead to the next key. The last one adds what a table needs that can also grow: a lock for each of its
+//! shards, on the clock that ours read by default.
 
 use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
@@ -31,6 +33,10 @@ pub(super) fn all<K: Key>() -> Vec<Entrant<K>> {
         floor(
             "lock-free, 16 bytes an entry, processor's counter",
             |limit| Box::new(LockFree::new(limit, quanta::Clock::new())),
+        ),
+        floor(
+            "64 locks, 16 bytes an entry, kernel's coarse clock",
+            |limit| Box::new(Locked::new(limit, plimsoll::Clock::system())),
         ),
     ]
 }
@@ -75,6 +81,12 @@ impl Time for Word {
 impl Time for quanta::Clock {
     fn now(&self) -> u64 {
         self.raw()
+    }
+}
+
+impl Time for plimsoll::Clock {
+    fn now(&self) -> u64 {
+        self.now().as_nanos()
     }
 }
 
@@ -200,5 +212,76 @@ impl<K: Key, C: Time> Limiter<K> for LockFree<C> {
         let state = self.find(key.word());
         let now = self.clock.now();
         swap_in(state, |full_at| self.bucket.taken(full_at, now, cost))
+    }
+}
+
+/// The same entries in tables behind locks. They never grow and forget nothing; the answer is yes or no, and nobody counts it.
+struct Locked<C> {
+    shards: Box<[Shard]>,
+    hasher: DefaultHashBuilder,
+    bucket: Bucket,
+    clock: C,
+}
+
+/// A key and a state.
+type Pair = (u64, u64);
+
+#[repr(align(128))]
+struct Shard(Mutex<Box<[Pair]>>);
+
+impl<C> Locked<C> {
+    fn new(limit: &Limit, clock: C) -> Self {
+        const SHARDS: usize = 64;
+        let keys = limit.keys / SHARDS;
+        // A shard may have some more keys than others.
+        let places = keys + keys / 2 + 64;
+        let shard = |_| Shard(Mutex::new(vec![(0, 0); places].into()));
+        Self {
+            shards: (0..SHARDS).map(shard).collect(),
+            hasher: DefaultHashBuilder::default(),
+            bucket: Bucket::new(limit),
+            clock,
+        }
+    }
+}
+
+/// The state of a key, which is added if it is not there.
+#[inline]
+fn state(places: &mut [Pair], hash: u64, word: u64) -> &mut u64 {
+    // The leading bits are those that do not say which shard it is.
+    let home = (u128::from(hash) * places.len() as u128) >> 64;
+    let mut place = usize::try_from(home).unwrap_or(0);
+    while places[place].0 != word && places[place].0 != 0 {
+        place += 1;
+        if place == places.len() {
+            place = 0;
+        }
+    }
+    places[place].0 = word;
+    &mut places[place].1
+}
+
+impl<K: Key, C: Time> Limiter<K> for Locked<C> {
+    fn ask(&self, key: &K) -> bool {
+        self.take(key, 1)
+    }
+
+    fn take(&self, key: &K, cost: u32) -> bool {
+        // Nought is an empty place.
+        let word = key.word().max(1);
+        let hash = self.hasher.hash_one(word);
+        let now = self.clock.now();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the low bits are all that is needed"
+        )]
+        let shard = &self.shards[hash as usize & (self.shards.len() - 1)];
+        let mut places = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let full_at = state(&mut places, hash, word);
+        let taken = self.bucket.taken(*full_at, now, cost);
+        if let Some(taken) = taken {
+            *full_at = taken;
+        }
+        taken.is_some()
     }
 }
