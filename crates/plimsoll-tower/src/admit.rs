@@ -166,7 +166,7 @@ where
     }
 }
 
-/// What is left of an [`Admit`] while a request waits, which may borrow from whatever it likes.
+/// The part of an [`Admit`] that a waiting request needs.
 pub(crate) trait OnGrant<Request>: Send + Sync {
     fn granted(&self, request: &mut Request, permit: &Permit<'static>);
 }
@@ -177,7 +177,7 @@ impl<Request, A: Admit<Request>> OnGrant<Request> for A {
     }
 }
 
-/// Who sheds does not wait.
+/// A demand that does not wait if the layer sheds.
 pub(crate) const fn patience(demand: Demand, sheds: bool) -> Demand {
     if sheds { demand.at_once() } else { demand }
 }

@@ -72,9 +72,9 @@ pin_project! {
     }
 }
 
-/// A call whose turn has not come yet. Apart, because those that do not wait should be small.
+/// A call that waits. Boxed, so that the future of calls that do not wait stays small.
 pub(crate) struct Waiting<S, Request> {
-    /// In the queue; `None` when its turn has come, and only the service may not be ready yet.
+    /// The wait in the queue; `None` after the grant, while the service is not ready.
     acquire: Option<Acquire<'static>>,
     admit: Arc<dyn OnGrant<Request>>,
     permit: Option<Permit<'static>>,
@@ -153,7 +153,7 @@ where
     S: Service<Request>,
     C: Classify<S::Response, S::Error>,
 {
-    /// One that is refused, or has to wait.
+    /// Polls a call that is refused or waits.
     #[inline(never)]
     fn poll_long(
         self: Pin<&mut Self>,
@@ -194,7 +194,7 @@ where
     }
 }
 
-/// The call of a service, and what it holds.
+/// The call of a service, and the permit that it holds.
 type Called<S, R> = Result<
     (<S as Service<R>>::Future, Option<Permit<'static>>),
     LimitError<<S as Service<R>>::Error>,
@@ -222,7 +222,7 @@ impl<S: Service<Request>, Request> Waiting<S, Request> {
     }
 }
 
-/// If it is never called, it is as if nothing had been asked.
+/// If the service is never called, the grant is undone.
 impl<S, Request> Drop for Waiting<S, Request> {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {

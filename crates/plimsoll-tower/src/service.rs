@@ -111,7 +111,7 @@ where
     }
 }
 
-/// What has become of a call that was not granted at once.
+/// The result of a call that was not granted at once.
 enum Later<F, W> {
     Called(F, Permit<'static>),
     Waiting(W),

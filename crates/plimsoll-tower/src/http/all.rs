@@ -12,7 +12,7 @@ use crate::Head;
 /// A request that waits for all of its limits: in the queue of each that has refused it, with one age, and holding nothing.
 pub(super) struct WaitForAll {
     waiting: Waiting,
-    /// What is asked of each limit, if anything.
+    /// The demand on each limit, if there is one.
     demands: Vec<Option<Demand>>,
 }
 
@@ -48,7 +48,7 @@ impl WaitForAll {
         }
     }
 
-    /// How long it has waited.
+    /// The time that it has waited.
     pub(super) fn waited<L: Limits>(&self, limits: &L, held: &L::Held) -> Duration {
         with_asks(limits, held, &self.demands, |asks, _| {
             self.waiting.waited(asks)
@@ -130,7 +130,7 @@ pub(super) fn refused_together<L: Limits>(
     Admission::Refused(index, denied)
 }
 
-/// What is asked of which limiters and keys, each with the position of its limit.
+/// The demands on limiters and keys, each with the position of its limit.
 fn with_asks<L: Limits, T>(
     limits: &L,
     held: &L::Held,

@@ -73,24 +73,24 @@ pub(super) type Respond = Arc<dyn Fn(&Head<'_>, &Denied) -> Response<Bytes> + Se
 pub(super) type OnRefused = Arc<dyn Fn(&Head<'_>, &Denied) + Send + Sync>;
 pub(super) type OnAdmitted = Arc<dyn Fn(&Head<'_>) + Send + Sync>;
 
-/// What answers say of limits and refusals.
+/// The settings for responses.
 #[derive(Clone)]
 pub(super) struct Answering {
     pub(super) fields: Fields,
     pub(super) send_fields: SendFields,
     pub(super) retry_after: bool,
-    /// What `Retry-After` says where nobody knows when there is room.
+    /// The `Retry-After` of refusals without a known time to retry.
     pub(super) retry_full_after: Option<Duration>,
     pub(super) problem: bool,
     pub(super) respond: Option<Respond>,
     pub(super) on_refused: Option<OnRefused>,
     pub(super) on_admitted: Option<OnAdmitted>,
     pub(super) log: RefusalLog,
-    /// What is promised is mostly the same in all responses.
+    /// The parts of the fields that are the same in all responses.
     pub(super) policy: Arc<OnceLock<Policy>>,
     /// Whether the settings of an outer layer apply, if there is one.
     pub(super) inherits: bool,
-    /// Whether it was said that the program does not keep what a key is made of.
+    /// Whether the missing configuration was logged.
     logged: Arc<Once>,
 }
 
@@ -130,7 +130,7 @@ impl Answering {
         outer.flatten().map_or(self, |Answers(outer)| outer)
     }
 
-    /// Tells what is left of limits that have let a request pass.
+    /// Writes the fields of limits that have admitted a request.
     pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
         if !L::TELLS_SEVERAL {
             limits.tell(held, &mut |status| {
@@ -164,7 +164,7 @@ impl Answering {
         }
     }
 
-    /// The answer to a request that the limit of this index refuses.
+    /// The response to a request that the limit with this index refuses.
     pub(super) fn refuse<L: Limits>(
         &self,
         limits: &L,
@@ -217,7 +217,7 @@ impl Answering {
         response
     }
 
-    /// A refusal that says when to come back, if that was set for those of which nobody knows.
+    /// A refusal with the set time to retry, if its own is unknown.
     fn when_full<'d>(&self, class: Class, denied: &'d Denied) -> Cow<'d, Denied> {
         let is_full = matches!(class, Class::Capacity | Class::Quota);
         match self.retry_full_after {
@@ -230,7 +230,7 @@ impl Answering {
         }
     }
 
-    /// Tells whoever runs the program what is missing: once, because every request is refused.
+    /// Logs once how to fix the program, because every request is refused.
     #[cold]
     pub(super) fn misconfigured(&self, remedy: Option<&'static str>) {
         if let Some(remedy) = remedy {

@@ -44,7 +44,7 @@ pin_project! {
     }
 }
 
-/// What a body holds.
+/// The permits that a body holds.
 pub(super) enum Hold<L: Limits> {
     Here(Lasting<L>),
     /// Until it stalls.
@@ -53,14 +53,14 @@ pub(super) enum Hold<L: Limits> {
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What is held until a body has ended, and what is known of it.
+/// The permits that are held until a body has ended, and the facts known about the body.
 pub(super) struct Lasting<L: Limits> {
     pub(super) holding: RequestPermits<L>,
-    /// What the head said about the load, if it did.
+    /// The outcome, if the head of the response determined it.
     pub(super) outcome: Option<Outcome>,
-    /// How long the body is; endless if that is not known.
+    /// The length of the body; `u64::MAX` if it is unknown.
     pub(super) length: u64,
-    /// Reads the body for what it says about the load, if it does.
+    /// Reads the outcome from the body, if it is gRPC-Web.
     pub(super) web: Option<Box<Reader>>,
 }
 

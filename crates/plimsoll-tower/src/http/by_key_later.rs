@@ -46,7 +46,7 @@ where
     F: Fn(&Head<'_>) -> T + Send + Sync + 'static,
     T: Future<Output = Option<K>> + Send + 'static,
 {
-    /// Empty until it was looked up; then what was found, if anything.
+    /// Empty until the lookup is done; then its result.
     type Key = Arc<OnceLock<Option<K>>>;
 
     fn ask(

@@ -281,8 +281,8 @@ impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
     }
 }
 
-/// What is held until the body of a response has ended, if anything is. Otherwise it stays where it is, and has been
-/// returned.
+/// Moves the permits to the body of a response if they are held until it has ended. Otherwise they have been returned, and
+/// stay where they are.
 #[inline(always)]
 fn hold<R: Body, E, L: Limits>(
     result: &mut Result<Response<R>, E>,

@@ -27,11 +27,11 @@ pub(super) struct Reader {
 enum State {
     /// The beginning of a message, and how much of it is there.
     Head([u8; HEAD], usize),
-    /// So much of a message is left.
+    /// The number of bytes left of a message.
     Data(u32),
     /// Trailers, and how long they are.
     Trailers(Vec<u8>, usize),
-    /// Nothing more is read.
+    /// Reading has ended.
     Ended,
 }
 
@@ -48,7 +48,7 @@ impl Reader {
     pub(super) fn read(&mut self, part: &impl Buf) -> Option<Outcome> {
         let bytes = part.chunk();
         if bytes.len() < part.remaining() {
-            // Parts in pieces cannot be read without taking them, and nobody sends them.
+            // Parts in pieces cannot be read without taking them, and servers do not send them.
             self.state = State::Ended;
         }
         let Some(mut text) = self.text.take() else {
@@ -103,7 +103,7 @@ impl Reader {
 }
 
 impl State {
-    /// What comes after this beginning of a message.
+    /// The state after this beginning of a message.
     fn after([flags, length @ ..]: [u8; HEAD]) -> Self {
         let length = u32::from_be_bytes(length);
         if flags & TRAILERS == 0 {

@@ -100,7 +100,7 @@ impl<L: Limits> HttpLimitLayer<L> {
         }
     }
 
-    /// The answer to a request that is refused on behalf of this layer.
+    /// The response to a request that is refused on behalf of this layer.
     #[cfg(feature = "axum")]
     pub(crate) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
         self.answering.refuse(&self.limits, 0, head, denied)
@@ -132,20 +132,20 @@ impl<L> HttpLimitLayer<L> {
         }
     }
 
-    /// Answers as the [layer](Self::answers) around it does, if there is one.
+    /// Answers as the outer [layer](Self::answers) does, if there is one.
     #[cfg(feature = "axum")]
     pub(crate) fn inheriting(mut self) -> Self {
         self.answering.inherits = true;
         self
     }
 
-    /// How it answers, for the extensions of requests, where those that inherit it find it.
+    /// The settings for answers, for the extensions of requests, from which inner layers inherit them.
     #[cfg(feature = "axum")]
     pub(crate) fn answers(&self) -> Answers {
         Answers(Arc::new(self.answering.clone()))
     }
 
-    /// Where refusals are recorded.
+    /// Sets where refusals are recorded.
     #[cfg(feature = "metrics")]
     pub(crate) fn refusal_log(mut self, log: RefusalLog) -> Self {
         self.answering.log = log;

@@ -46,7 +46,7 @@ pub struct RequestLimit<L, W = Everyone> {
 
 type CostOf = Arc<dyn Fn(&Head<'_>) -> u64 + Send + Sync>;
 
-/// What does not depend on the type of the limiter.
+/// The settings that do not depend on the type of the limiter.
 #[derive(Clone, Default)]
 pub(super) struct Options {
     cost: Option<CostOf>,
@@ -100,7 +100,7 @@ impl<L: PerKey<K::Key> + 'static, K: KeyFrom> RequestLimit<L, ByKey<K>> {
         self
     }
 
-    /// The same limit, whose keys are found in another way.
+    /// The same limit with another key.
     pub(crate) fn with_key(mut self, key: K) -> Self {
         self.subject.key = key;
         self
@@ -153,7 +153,7 @@ where
 }
 
 impl<L, W> RequestLimit<L, W> {
-    /// A limit that is asked in a way of its own.
+    /// A limit with a subject of its own.
     pub(crate) fn with_subject(limiter: L, subject: W) -> Self {
         Self {
             limiter,
@@ -162,7 +162,7 @@ impl<L, W> RequestLimit<L, W> {
         }
     }
 
-    /// The same limit, asked in another way.
+    /// The same limit with another subject.
     #[cfg(feature = "axum")]
     pub(crate) fn map_subject(mut self, other: impl FnOnce(W) -> W) -> Self {
         self.subject = other(self.subject);
@@ -318,7 +318,7 @@ impl<L, W> RequestLimit<L, W> {
 }
 
 impl Options {
-    /// Whether a grant is the last that is heard of a request, unless something is to be returned.
+    /// Whether nothing is left to do after a grant, unless permits are to be returned.
     #[inline]
     pub(super) const fn are_final(&self) -> bool {
         self.once.is_none() && !self.refunds_refused && matches!(self.settle, Settle::Never)
@@ -337,7 +337,7 @@ impl Options {
         }
     }
 
-    /// What is asked where something of it is set.
+    /// The demand where some of the options are set.
     #[inline(never)]
     fn set_demand(&self, head: &Head<'_>) -> Demand {
         let demand = Demand::of(self.cost.as_ref().map_or(1, |cost| cost(head)));
@@ -352,14 +352,14 @@ impl Options {
     }
 }
 
-/// The length the request says its body has. Of several the largest counts: nobody pays less by saying two things.
+/// The stated length of the body. Of several lengths the largest counts, so that a caller cannot pay less by sending two.
 pub(crate) fn content_length(head: &Head<'_>, unknown: u64) -> u64 {
     let lines = head.headers().get_all(CONTENT_LENGTH).iter();
     let lengths = lines.map(|line| length(line.as_bytes()).unwrap_or(unknown));
     lengths.max().unwrap_or(unknown)
 }
 
-/// A number of nothing but digits. One that does not fit a cost is the largest.
+/// A number of digits only. A number that does not fit saturates.
 fn length(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

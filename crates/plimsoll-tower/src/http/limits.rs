@@ -35,64 +35,64 @@ use crate::answer::{Class, LimitStatus};
 /// If several limits refuse a request, the response names the first of them. A request that waits in a queue holds none of
 /// the others, so requests with limits in different order cannot deadlock.
 pub trait Limits: sealed::Sealed + Send + Sync + 'static {
-    /// What is held of them while a request is worked on.
+    /// The permits and keys that a request holds.
     #[doc(hidden)]
     type Held: Default + Send + Unpin + 'static;
 
-    /// How many they are.
+    /// The number of limits.
     #[doc(hidden)]
     const COUNT: usize;
 
-    /// Asks one of them, unless it has granted already.
+    /// Asks the limit with this index, unless it has already granted.
     #[doc(hidden)]
     fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask;
 
-    /// One of them, for what does not depend on what is held.
+    /// The limit with this index, for questions that do not depend on the permits held.
     #[doc(hidden)]
     fn at(&self, index: usize) -> &dyn OneLimit;
 
-    /// Of what it is asked of each, when [`How::Prepare`] has found the keys.
+    /// Visits the limiter or key that each limit asks, after [`How::Prepare`] has found the keys.
     #[doc(hidden)]
     fn asked<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(Asked<'a>));
 
-    /// Keeps what one of them granted after waiting.
+    /// Stores a permit that was granted after waiting.
     #[doc(hidden)]
     fn granted(&self, index: usize, permit: Permit<'static>, held: &mut Self::Held);
 
-    /// The request waits; or it has waited and is refused.
+    /// Records that the request waits, or that it was refused after waiting.
     #[doc(hidden)]
     fn note(&self, note: &Note<'_>, held: &mut Self::Held) {
         let _ = (note, held);
     }
 
-    /// As if nothing had been asked.
+    /// Undoes all grants, as if the request had not been made.
     #[doc(hidden)]
     fn undo(&self, held: &mut Self::Held);
 
-    /// Charges what a request came to, or refunds it if a limit further in has refused it and that is set; and returns what
-    /// is not held any longer. Says whether anything is left.
+    /// Charges the final cost of a request, or refunds it if an inner limit has refused the request and the limit is set to; and
+    /// returns the permits that are no longer held. Returns whether any are left.
     #[doc(hidden)]
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) -> bool;
 
-    /// Whether any of them looks at the bodies of responses.
+    /// Whether any of them reads the bodies of responses.
     #[doc(hidden)]
     const READS_BODIES: bool = false;
 
-    /// So many bytes of the body of the response pass, and `copy` has them.
+    /// Called with each part of the response body: its length, and a function that copies it.
     #[doc(hidden)]
     fn see_body(&self, held: &mut Self::Held, length: usize, copy: &dyn Fn(&mut Vec<u8>)) {
         let _ = (held, length, copy);
     }
 
-    /// What the answer says of each.
+    /// Visits the status of each limit for the header fields of the response.
     #[doc(hidden)]
     fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
 
-    /// Whether [`tell`](Self::tell) may have more than one thing to tell.
+    /// Whether [`tell`](Self::tell) may visit more than one status.
     #[doc(hidden)]
     const TELLS_SEVERAL: bool = Self::COUNT > 1;
 
-    /// What the answer says of the limit of this index when it refuses, with this standing.
+    /// The status of the limit with this index for the header fields of a refusal, with this standing.
     #[doc(hidden)]
     fn refused_status<'a>(
         &'a self,
@@ -104,51 +104,50 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
         self.at(index).status(standing)
     }
 
-    /// The response to a refusal, where the limits say it.
+    /// The response to a refusal, if the limits define one.
     #[doc(hidden)]
     fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
         let _ = (head, denied, class);
         None
     }
 
-    /// Writes into a request what its handler, and layers further in, are to know: which limits have charged it, and the
-    /// leases behind its permits.
+    /// Inserts into a request what its handler and inner layers need: the limits that have charged it, and its leases.
     #[doc(hidden)]
     fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After;
 }
 
-/// What is left to do for a request that was admitted.
+/// The remaining steps for a request that was admitted.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct After {
-    /// Its handler can report usage.
+    /// Whether its handler can report usage.
     pub reads_usage: bool,
-    /// Something is held or charged after the head of the response is there.
+    /// Whether something is held or charged after the head of the response.
     pub outlasts_head: bool,
-    /// Something is charged by what the response says.
+    /// Whether something is charged according to the response.
     pub settles: bool,
 }
 
-/// One limit, whatever its type.
+/// One limit of any type.
 #[doc(hidden)]
 pub trait OneLimit {
-    /// What is asked for a request, unless it has been charged already.
+    /// The demand of a request, unless it has already been charged.
     fn demand(&self, head: &Head<'_>, priority: Priority) -> Option<Demand>;
 
-    /// What time it is for its limiter.
+    /// The current time by the clock of its limiter.
     fn now(&self) -> Moment;
 
-    /// What the answer says of it with this standing.
+    /// The status for header fields, with this standing.
     fn status(&self, standing: Standing) -> LimitStatus<'_>;
 
-    /// What kind of refusal this is.
+    /// The class of a refusal.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class;
 
-    /// What to do about a key that the program does not keep.
+    /// The remedy if the program does not record what the key is made of.
     fn missing(&self, head: &Head<'_>) -> Option<&'static str>;
 }
 
-/// How a limit is asked.
+/// The mode in which a limit is asked.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum How {
@@ -163,7 +162,7 @@ pub enum How {
     Prepare,
 }
 
-/// What one limit says.
+/// The answer of one limit.
 #[doc(hidden)]
 pub enum Ask {
     Pass,
@@ -172,7 +171,7 @@ pub enum Ask {
     Wait,
     /// It has to be waited for, and is alone.
     WaitAlone(Acquire<'static>),
-    /// It is in a store, which is asked; nobody waits.
+    /// It is in a store, which is asked without a queue.
     Store(Acquire<'static>),
     /// Its key is looked up.
     FindKey(Finding),
@@ -194,7 +193,7 @@ impl fmt::Debug for Ask {
 #[doc(hidden)]
 pub type Finding = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a limit consists of, for the engine that waits for several.
+/// The limiter or key of a limit, for the wait for several limits.
 #[doc(hidden)]
 pub enum Asked<'a> {
     Limiter(&'a dyn Limiter),
@@ -213,7 +212,7 @@ impl fmt::Debug for Asked<'_> {
     }
 }
 
-/// What becomes of a request that is not admitted at once.
+/// An event of a request that is not admitted at once.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Note<'a> {
@@ -221,7 +220,7 @@ pub enum Note<'a> {
     Refused(&'a Denied),
 }
 
-/// What all limits say.
+/// The answer of all limits.
 pub(super) enum Admission {
     Admitted,
     /// By which one, and why.
@@ -229,7 +228,7 @@ pub(super) enum Admission {
     Wait(Pending),
 }
 
-/// What a request waits for.
+/// The limit or key that a request waits for.
 pub(super) enum Pending {
     /// One limit.
     One(usize, Acquire<'static>),

@@ -1,4 +1,4 @@
-//! A limit that hangs in several places and charges a request in the first one only.
+//! Limits that are in several layers and charge a request once.
 
 use std::sync::Arc;
 

@@ -9,12 +9,12 @@ use super::subject::{Subject, Take};
 use crate::answer::{Class, LimitStatus, Unit};
 use crate::{GrantMetadata, Head, Leases};
 
-/// What is held of a limit while a request is worked on.
+/// The permit and key that a request holds of a limit.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Granted<K> {
     pub(crate) permit: Option<Permit<'static>>,
-    /// The key, of a limit for each key.
+    /// The key, if the limit is by key.
     pub(super) key: Option<K>,
 }
 
@@ -51,7 +51,7 @@ where
                 told,
             } => {
                 let demand = self.options.demand(head).priority(priority);
-                // Nobody undoes it, settles it or says how it stands then.
+                // It is never undone, settled or described in the response then.
                 let is_final = alone
                     && !told
                     && self.options.are_final()

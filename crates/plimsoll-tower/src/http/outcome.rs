@@ -49,12 +49,12 @@ pub fn outcome_of(head: ResponseHead<'_>) -> Option<Outcome> {
     }
 }
 
-/// What trailers say about the load.
+/// The outcome in trailers.
 pub(super) fn outcome_of_trailers(trailers: &HeaderMap) -> Outcome {
     grpc_outcome(trailers).unwrap_or(Outcome::Ignore)
 }
 
-/// What kind of gRPC a response is.
+/// The variant of gRPC.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grpc {
     /// With trailers of HTTP.
@@ -82,7 +82,7 @@ fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
     Some(outcome_of_status(status.as_bytes()))
 }
 
-/// What a status of gRPC says about the load.
+/// The outcome of a gRPC status.
 pub(super) fn outcome_of_status(status: &[u8]) -> Outcome {
     match status {
         // OK, cancelled, and what the caller is to blame for.

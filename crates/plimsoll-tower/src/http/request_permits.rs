@@ -20,12 +20,12 @@ use super::upgrade::{self, Upgrade};
 use super::usage::Usage;
 use crate::Head;
 
-/// What a request holds of its limits, from the moment it is admitted until its response has ended, whichever way.
+/// The permits of a request, from its admission until its response has ended, failed or been dropped.
 pub(super) struct RequestPermits<L: Limits> {
     shared: Arc<Shared<L>>,
     held: L::Held,
     usage: Option<Usage>,
-    /// How much of the body has been sent.
+    /// The number of bytes of the body that were sent.
     pub(super) bytes: u64,
     priority: Priority,
     /// Whether anything is left to do when the head of the response is there.
@@ -71,7 +71,7 @@ impl<L: Limits> RequestPermits<L> {
         all.poll(&self.shared.limits, &mut self.held, cx)
     }
 
-    /// How long a request has waited for all limits.
+    /// The time that a request has waited for all limits.
     pub(super) fn waited_for(&self, all: &WaitForAll) -> Duration {
         all.waited(&self.shared.limits, &self.held)
     }
@@ -234,14 +234,14 @@ impl<L: Limits> RequestPermits<L> {
     }
 }
 
-/// What is to come after the head of a response.
+/// The part of a response after its head.
 pub(super) enum Ahead {
     /// A connection that is no longer HTTP.
     Connection,
     Body {
-        /// What the head says about the load, if it does.
+        /// The outcome, if the head determines it.
         outcome: Option<Outcome>,
-        /// How long the body is; endless if that is not known.
+        /// The length of the body; `u64::MAX` if it is unknown.
         length: u64,
         /// Reads the body for what it says about the load, if it does.
         web: Option<Box<Reader>>,
@@ -257,7 +257,7 @@ fn reader_of(headers: &HeaderMap) -> Option<Box<Reader>> {
     }
 }
 
-/// Nobody wants it any more: the caller has hung up, or something panicked.
+/// Dropped before its end: the caller has disconnected, or something panicked.
 impl<L: Limits> Drop for RequestPermits<L> {
     #[inline]
     fn drop(&mut self) {
@@ -265,7 +265,7 @@ impl<L: Limits> Drop for RequestPermits<L> {
     }
 }
 
-/// How long the body is; endless if that is not known.
+/// The length of the body; `u64::MAX` if it is unknown.
 fn length<R: Body>(response: &Response<R>) -> u64 {
     let announced = || response.headers().get(CONTENT_LENGTH)?.to_str().ok();
     let exact = response.body().size_hint().exact();

@@ -73,13 +73,13 @@ impl<'r> ResponseHead<'r> {
     }
 }
 
-/// What is known of a request that is done, or at least answered.
+/// The progress of a request that is answered or done.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Done<'a> {
     /// The head of the response is there.
     Answered(ResponseHead<'a>),
-    /// What does not depend on the body of the response goes back with its head.
+    /// Permits that do not depend on the body of the response are returned with its head.
     UntilHead(Outcome),
     /// A limit further in has refused the request; this is its response.
     RefusedInside {
@@ -96,7 +96,7 @@ pub enum Done<'a> {
 }
 
 impl Done<'_> {
-    /// What is learned from it when everything goes back; `None` before that.
+    /// The outcome when the permits are returned; `None` before that.
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Answered(_) | Self::UntilHead(_) => None,
@@ -106,7 +106,7 @@ impl Done<'_> {
     }
 }
 
-/// How the cost of a request is found out afterwards.
+/// The source of the final cost of a request.
 #[derive(Clone, Default)]
 pub(super) enum Settle {
     /// It was known before.
@@ -123,7 +123,7 @@ impl Settle {
         matches!(self, Self::ByBytes(_) | Self::ByUsage)
     }
 
-    /// What it cost, if this tells. `estimate` is what was taken for it.
+    /// The final cost, if it is known. `estimate` is the cost that was taken.
     pub(super) fn cost(&self, done: &Done<'_>, estimate: u64) -> Option<u64> {
         match (self, done) {
             (Self::ByResponse(cost), Done::Answered(head) | Done::RefusedInside { head, .. }) => {
@@ -144,8 +144,8 @@ impl Settle {
     }
 }
 
-/// What is charged for usage. Of work that was cut short nobody knows whether all of its usage was reported: to take the
-/// report for the truth would make everything free whose caller hangs up in time.
+/// The charge for usage. A call that was cut short may not have reported all of its usage: charging only the report would make
+/// every call free whose caller disconnects in time.
 fn used(usage: Option<&Usage>, complete: bool, estimate: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
     if usage.map_or(complete, |usage| usage.is_known(complete)) {

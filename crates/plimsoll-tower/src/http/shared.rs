@@ -11,7 +11,7 @@ use super::limits::{Admission, After, Ask, How, Limits, Pending};
 use super::settle::ResponseHead;
 use crate::{Head, PriorityFrom};
 
-/// What all services made by one layer share.
+/// The state that all services made by one layer share.
 pub(super) struct Shared<L> {
     pub(super) limits: L,
     pub(super) answering: Answering,
@@ -20,14 +20,14 @@ pub(super) struct Shared<L> {
 
 pub(super) type OutcomeOf = Arc<dyn Fn(ResponseHead<'_>) -> Outcome + Send + Sync>;
 
-/// What says how requests and responses are read.
+/// The settings for reading requests and responses.
 #[derive(Clone, Default)]
 pub(super) struct Settings {
     pub(super) priority: Option<Arc<dyn PriorityFrom>>,
     pub(super) classify: Option<OutcomeOf>,
     /// Whether permits go back with the head of the response.
     pub(super) until_head: bool,
-    /// How long a body may go unread.
+    /// The maximum time that a body may stay unread.
     pub(super) stall: Option<Duration>,
 }
 

@@ -39,18 +39,18 @@ impl fmt::Display for Stalled {
 
 impl Error for Stalled {}
 
-/// What is held of a body that may stall.
+/// The permits of a body that may stall.
 pub(super) struct Watched<L: Limits> {
     cell: Arc<Cell<L>>,
     longest: Duration,
-    /// Rings when the body has stalled.
+    /// Wakes when the body has stalled.
     alarm: Option<Sleep>,
 }
 
 struct Cell<L: Limits>(Mutex<Inside<L>>);
 
 struct Inside<L: Limits> {
-    /// Whether it is the reader's turn.
+    /// Whether the client has not yet read the last part.
     unread: bool,
     stalled: bool,
     lasting: Option<Lasting<L>>,
@@ -62,7 +62,7 @@ impl<L: Limits> Cell<L> {
     }
 }
 
-/// The alarm rings.
+/// Called by the timer when the time has passed.
 impl<L: Limits> Wake for Cell<L> {
     fn wake(self: Arc<Self>) {
         let mut inside = self.lock();
@@ -95,11 +95,11 @@ impl<L: Limits> Watched<L> {
         watched
     }
 
-    /// The body is read: for as long as it has nothing to send, nobody is to blame but itself.
+    /// The body is polled: while it has nothing to send, the client is not to blame.
     ///
     /// # Errors
     ///
-    /// If that comes too late.
+    /// If the body has stalled before.
     pub(super) fn begin(&mut self) -> Result<(), Stalled> {
         let mut inside = self.cell.lock();
         if inside.stalled {
@@ -111,7 +111,7 @@ impl<L: Limits> Watched<L> {
         Ok(())
     }
 
-    /// Something was sent. Returns what is held if `is_last` says that it was the last.
+    /// A part was sent. Returns the permits if `is_last` says that it was the last part.
     pub(super) fn sent(
         &mut self,
         is_last: impl FnOnce(&mut Lasting<L>) -> bool,

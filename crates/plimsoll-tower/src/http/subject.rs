@@ -44,14 +44,14 @@ pub enum WithoutKey<K> {
     Share(K),
 }
 
-/// How the limiter is asked for a request. Not to be implemented outside this crate.
+/// Asks a limiter for a request. Not to be implemented outside this crate.
 #[doc(hidden)]
 pub trait Subject<L>: Send + Sync + 'static {
-    /// A key that is kept while the request is worked on.
+    /// The key that is stored while the request is in flight.
     type Key: Send + Unpin + 'static;
 
-    /// Asks for a request, or only finds the key. What it holds then is written where it stays: to hand it over in
-    /// memory takes as long as the decision.
+    /// Asks for a request, or only finds the key. The permit is written to `held`: returning it by value takes as long as the
+    /// decision.
     fn ask(
         &self,
         limiter: &L,
@@ -60,10 +60,10 @@ pub trait Subject<L>: Send + Sync + 'static {
         held: &mut Granted<Self::Key>,
     ) -> Ask;
 
-    /// What the engine asks that waits for several limits.
+    /// The limiter or key for the wait for several limits.
     fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Key>) -> Asked<'a>;
 
-    /// Undoes what was granted.
+    /// Undoes a grant.
     fn undo(&self, limiter: &L, key: Option<&Self::Key>, permit: Permit<'static>) {
         match self.asked(limiter, key) {
             Asked::Limiter(limiter) => limiter.undo(permit),
@@ -72,7 +72,7 @@ pub trait Subject<L>: Send + Sync + 'static {
         }
     }
 
-    /// Charges what the request really cost.
+    /// Charges the final cost of the request.
     fn settle(
         &self,
         limiter: &L,
@@ -87,13 +87,13 @@ pub trait Subject<L>: Send + Sync + 'static {
         }
     }
 
-    /// What kind of refusal this is.
+    /// The class of a refusal.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
         let _ = head;
         Class::of(denied)
     }
 
-    /// What to do about a key that the program does not keep.
+    /// The remedy if the program does not record what the key is made of.
     fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
         let _ = head;
         None
@@ -103,33 +103,33 @@ pub trait Subject<L>: Send + Sync + 'static {
 
     fn promise(&self, limiter: &L) -> Standing;
 
-    /// What time it is for the limiter.
+    /// The current time by the clock of the limiter.
     fn now(&self, limiter: &L) -> Moment;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 
-    /// What the limiter says about itself besides.
+    /// The metadata of the limiter.
     fn metadata<'l>(&self, limiter: &'l L) -> Option<&'l Metadata> {
         let _ = limiter;
         None
     }
 }
 
-/// What is asked of a limit, and whether it is the only one of its layer.
+/// The demand on a limit.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
     pub(crate) demand: Demand,
     pub(crate) alone: bool,
-    /// Whether nobody needs to know what was granted, unless it is to be returned: then there is no permit of it, because
-    /// writing one and its key down takes as long as the decision.
+    /// Whether the grant need not be recorded, unless it is to be returned. There is no permit then, because writing it and its key
+    /// takes as long as the decision.
     pub(crate) is_final: bool,
 }
 
 impl Take {
-    /// What becomes of a request that was not granted quickly. One that may wait does so for all limits together.
+    /// Decides a request that was not granted on the fast path. A request that may wait does so for all limits together.
     ///
-    /// Apart, so that those that are granted at once come by without it.
+    /// Not inlined, to keep it off the fast path.
     #[inline(never)]
     pub(crate) fn slowly<K>(
         self,
@@ -249,7 +249,7 @@ pub struct ByKey<K: KeyFrom> {
 }
 
 impl<K: KeyFrom> ByKey<K> {
-    /// What to do about a key that the program does not keep.
+    /// The remedy if the program does not record what the key is made of.
     fn remedy(&self, head: &Head<'_>) -> Option<&'static str> {
         match self.key.missing(head) {
             Missing::InProgram(remedy) => Some(remedy),

@@ -1,4 +1,4 @@
-//! What a request holds while its connection is upgraded.
+//! The permits of a request whose connection is upgraded.
 //!
 //! A handler that upgrades a connection takes an [`OnUpgrade`] out of its request, answers, and goes on talking for as long
 //! as it likes; the body of its answer is empty and ends at once. So the layer puts another `OnUpgrade` in the place
@@ -6,7 +6,7 @@
 //!
 //! # How it works
 //!
-//! Nobody but hyper can make an `OnUpgrade`. So hyper makes one more: it serves a connection, our [`Io`], on which nothing
+//! Only hyper can make an `OnUpgrade`. So hyper makes one more: it serves a connection, our [`Io`], on which nothing
 //! ever arrives but one short request to upgrade. The service that answers it keeps the `OnUpgrade` of that request, and
 //! answers when the real connection has been upgraded. Then hyper hands out the `Io`, which from then on is the real
 //! connection. Nothing is copied and no task is needed: the waker of the real upgrade does it all.
@@ -35,12 +35,12 @@ use super::request_permits::RequestPermits;
 
 /// The upgrade that a request asks for.
 pub(super) struct Upgrade<L: Limits> {
-    /// Where what the request holds goes if it is upgraded; gone if the handler does not want the connection.
+    /// The slot for the permits if the connection is upgraded; gone if the handler does not take the connection.
     slot: Weak<Slot<L>>,
     is_connect: bool,
 }
 
-/// What a request holds while its connection is upgraded.
+/// The permits of a request while its connection is upgraded.
 struct Slot<L: Limits>(Mutex<Option<RequestPermits<L>>>);
 
 impl<L: Limits> Slot<L> {
@@ -49,7 +49,7 @@ impl<L: Limits> Slot<L> {
     }
 }
 
-/// So much was written to a connection.
+/// Counts bytes that were written to a connection.
 trait Sent: Send + Sync {
     fn sent(&self, bytes: u64);
 }

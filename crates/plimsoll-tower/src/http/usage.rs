@@ -92,7 +92,7 @@ struct Count {
 }
 
 impl Usage {
-    /// The count of a request that may have passed a layer with a count already.
+    /// The count of a request that may already have one from an outer layer.
     pub(super) fn inside(extensions: &Extensions) -> Self {
         Self(Arc::new(Count {
             outer: extensions.get().cloned(),

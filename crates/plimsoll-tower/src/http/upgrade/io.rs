@@ -10,14 +10,14 @@ use hyper::upgrade::Upgraded;
 
 use super::{Sent, lock};
 
-/// What hyper reads first.
+/// The request that hyper reads first.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
-/// How the answer to it ends.
+/// The end of the response to it.
 const END: &[u8] = b"\r\n\r\n";
 
 pub(super) struct Io {
     request: &'static [u8],
-    /// How much of the end of the answer was written. The answer itself is for nobody.
+    /// The number of bytes of the end that were written. The response itself is discarded.
     ended: usize,
     /// Until the answer has been written.
     ready: Arc<Mutex<Option<Upgraded>>>,
