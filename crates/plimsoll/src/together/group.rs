@@ -9,7 +9,7 @@ use super::words::MOST;
 use crate::grant::Era;
 use crate::joint::{Joint, KeyLease};
 use crate::limiter::LimiterExt;
-use crate::limiter::{Kind, Limiter, Part, Several};
+use crate::limiter::{Limiter, Part, PartsKind, Several};
 use crate::name::Name;
 use crate::{Clock, Demand, Grant, Permit, Source};
 
@@ -197,9 +197,9 @@ impl<U: Copy + PartialEq> Group<U> {
                 known: None,
             };
             match limiter.parts().kind() {
-                Kind::Several(inner) => add_several(inner, name, of, &mut parts, &mut several),
-                Kind::Gate(gate) => parts.push((member(Some(gate)), name, of, 1)),
-                Kind::Unknown => parts.push((member(None), name, of, 1)),
+                PartsKind::Several(inner) => add_several(inner, name, of, &mut parts, &mut several),
+                PartsKind::Gate(gate) => parts.push((member(Some(gate)), name, of, 1)),
+                PartsKind::Unknown => parts.push((member(None), name, of, 1)),
             }
         }
         Self::merged(parts, several, &[])
