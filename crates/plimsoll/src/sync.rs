@@ -28,7 +28,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Threads that exchange one word take its line from each other. What else lies there goes with it: a thread that reads it after
 /// its exchange has to fetch the line back first, and takes it from the thread that has it by then. And without this, what
 /// else lies there depends on where the allocator happens to put the limiter.
-#[repr(align(64))]
+///
+/// Not in models: several gates are locked in the order of their addresses, and what the allocator aligns lies elsewhere in each
+/// run of a model, which has to be the same.
+#[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
 impl<T> Deref for OwnLine<T> {
