@@ -139,17 +139,6 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    fn try_acquire_timeless<Q>(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>
-    where
-        K: Borrow<Q> + From<Q::Owned>,
-        Q: Hash + Eq + ToOwned + ?Sized,
-    {
-        match self.shared.timeless_gate(key) {
-            Some(gate) => gate.try_acquire_owned(demand),
-            None => self.try_acquire_long(key, demand, self.shared.late_now()),
-        }
-    }
-
     /// Decides a demand. A refusal that the late clock alone may be the cause of is decided once more, by the precise
     /// time.
     fn decide_open<Q>(

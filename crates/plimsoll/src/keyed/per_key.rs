@@ -16,6 +16,23 @@ use crate::{
 };
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
+    /// [`try_acquire`](Self::try_acquire) of a rule that does not depend on time: a known key has a gate, which is asked.
+    #[inline]
+    pub(super) fn try_acquire_timeless<Q>(
+        &self,
+        key: &Q,
+        demand: Demand,
+    ) -> Result<Permit<'_>, Denied>
+    where
+        K: Borrow<Q> + From<Q::Owned>,
+        Q: Hash + Eq + ToOwned + ?Sized,
+    {
+        match self.shared.timeless_gate(key) {
+            Some(gate) => gate.try_acquire_owned(demand),
+            None => self.try_acquire_long(key, demand, self.shared.late_now()),
+        }
+    }
+
     /// Undoes `permit`, which was granted to `key`, as if it had never been granted. See [`Permit::undo`].
     ///
     /// A permit of a rate does not know its key, so [`Permit::undo`] does nothing for it. A permit of a limit whose

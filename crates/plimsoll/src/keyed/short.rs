@@ -19,6 +19,7 @@ enum Short {
 }
 
 /// What the fast path does not grant.
+#[derive(Clone, Copy)]
 pub(super) enum Left {
     /// A cost of 1 is refused, by a rule with this limit.
     Refused(Refusal, u64),
