@@ -57,7 +57,7 @@ use std::fmt;
 use std::time::Duration;
 
 use self::law::Law;
-use self::window::Window;
+use self::window::{Asks, Window};
 use super::builder::{Builder, Tunable};
 use super::range::Range;
 use super::{Insight, Limit, Sample};
@@ -86,6 +86,8 @@ use crate::InvalidLimit;
 pub struct Verdict {
     law: Law,
     window: Window,
+    /// What the law asks of a window.
+    asks: Asks,
     range: Range,
     signal: Option<f64>,
     decision: &'static str,
@@ -107,8 +109,10 @@ impl Verdict {
     }
 
     const fn within(range: Range) -> Self {
+        let law = Law::new(range.initial as f64, range.min as f64);
         Self {
-            law: Law::new(range.initial as f64, range.min as f64),
+            asks: law.asks(),
+            law,
             window: Window::new(),
             range,
             signal: None,
@@ -144,10 +148,8 @@ impl Limit for Verdict {
     fn sample(&mut self, sample: &Sample) {
         let before = self.law.limit();
         let most = self.limit();
-        let Some(seen) = self
-            .window
-            .add(sample, before, self.law.base(), self.law.spans())
-        else {
+        let base = self.law.base();
+        let Some(seen) = self.window.add(sample, before, base, &self.asks) else {
             return;
         };
         let decision = self.law.decide(&seen);
@@ -157,6 +159,7 @@ impl Limit for Verdict {
             self.window.pass_over(sample.in_flight.min(most));
         }
         self.law.set(limit);
+        self.asks = self.law.asks();
         self.signal = seen.latency.map(|latency| latency.value).or(self.signal);
         self.decision = decision.reason;
     }

@@ -11,7 +11,8 @@ use super::failures::{Ask, Failures};
 use super::probes::Probes;
 use super::raises::Raises;
 use super::slope::Slope;
-use super::window::{Latency, Seen};
+use super::window::{Asks, Latency, Seen};
+use baseline::LEAP;
 use upward::Upward;
 
 /// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
@@ -23,6 +24,11 @@ const ENOUGH: f64 = 0.5;
 /// A window lasts for this many latencies: throughput means little before work begun in it has ended in it. Until the
 /// first queue is met only the latency counts.
 const SPANS: f64 = 2.0;
+/// A window has at least this many samples, and a quarter of the limit more. A second look has more by the last factor: with fewer,
+/// chance decided what was another server (`slow_dependency_x20`, `shed_pool`).
+const MIN_SAMPLES: f64 = 15.0;
+const SAMPLES_PER_SLOT: f64 = 0.25;
+const AGAIN: f64 = 2.0;
 /// So many standard errors of a latency may be chance.
 const CHANCE: f64 = 1.5;
 /// A slope is what it is if it is by so many standard errors.
@@ -122,6 +128,8 @@ pub(super) struct Law {
     last_limit: f64,
     /// Whether to look again, at once.
     again: bool,
+    /// Whether the last window was such a look.
+    looked: bool,
     /// What is left of the allowance where more work makes the server slower.
     share: f64,
     /// Whether no queue was met yet.
@@ -181,6 +189,7 @@ impl Law {
             last: f64::INFINITY,
             last_limit: f64::INFINITY,
             again: false,
+            looked: false,
             share: 1.0,
             fresh: true,
             step: 0.0,
@@ -218,8 +227,16 @@ impl Law {
         }
     }
 
+    /// How much to look at before the next decision.
+    pub(super) const fn asks(&self) -> Asks {
+        Asks {
+            samples: self.samples(),
+            spans: self.spans(),
+        }
+    }
+
     /// For how many latencies to look before a decision.
-    pub(super) const fn spans(&self) -> f64 {
+    const fn spans(&self) -> f64 {
         if self.again {
             0.0
         } else if self.fresh {
@@ -227,6 +244,12 @@ impl Law {
         } else {
             SPANS
         }
+    }
+
+    /// How many samples to look at before a decision.
+    const fn samples(&self) -> f64 {
+        let least = MIN_SAMPLES + SAMPLES_PER_SLOT * self.limit;
+        if self.again { least * AGAIN } else { least }
     }
 
     /// Takes note of the limit that came of a decision.
@@ -237,6 +260,7 @@ impl Law {
     pub(super) fn decide(&mut self, seen: &Seen) -> Decision {
         self.now = seen.closed;
         let was_quiet = self.quiet > 0;
+        self.looked = self.again;
         self.again = false;
         self.quiet = if seen.saturated {
             0
@@ -274,7 +298,8 @@ impl Law {
         };
         if !seen.saturated {
             self.asked = seen.throughput;
-        } else if queue <= read.allowance && !was_quiet {
+        } else if queue <= read.allowance && !was_quiet && latency.value < LEAP * base {
+            // More is asked for. Where the latency leapt it is the server that changed.
             self.asked = 0.0;
         }
         let in_force = self.limit;

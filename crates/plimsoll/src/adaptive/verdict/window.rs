@@ -8,9 +8,6 @@ use crate::adaptive::histogram::Histogram;
 const MIN_SPAN: f64 = 100e6;
 /// But not longer than this, so that what was learnt in other times can be unlearnt.
 const MAX_SPAN: f64 = 10e9;
-/// It has at least this many samples, and a quarter of the limit more.
-const MIN_SAMPLES: f64 = 15.0;
-const SAMPLES_PER_SLOT: f64 = 0.25;
 /// The quantile that is the signal. See [`Verdict`](super::Verdict).
 const QUANTILE: f64 = 0.25;
 /// Work that began so long after anything ended came after a rest, and the rest is nobody's latency.
@@ -38,6 +35,13 @@ pub(super) struct Window {
     in_flight: u64,
     /// How many more ends to pass over: that much was let in under a larger limit.
     passing: u64,
+}
+
+/// When a window may close: after so many samples, and so many latencies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asks {
+    pub(super) samples: f64,
+    pub(super) spans: f64,
 }
 
 /// What a window came to. Times are in nanoseconds.
@@ -120,7 +124,7 @@ impl Window {
         sample: &Sample,
         limit: f64,
         base: Option<f64>,
-        spans: f64,
+        asks: &Asks,
     ) -> Option<Seen> {
         let now = sample.end;
         let rest = sample.start.nanos_since(self.last);
@@ -154,7 +158,7 @@ impl Window {
             self.total += nanos as f64;
         }
         let count = f64::from(self.ended);
-        if count < MIN_SAMPLES + SAMPLES_PER_SLOT * limit {
+        if count < asks.samples {
             return None;
         }
         let age = now.nanos_since(self.opened) as f64;
@@ -162,7 +166,7 @@ impl Window {
             return None;
         }
         let mean = self.total / f64::from(self.latencies.len().max(1));
-        if spans > 0.0 && age < (spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
+        if asks.spans > 0.0 && age < (asks.spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
             return None;
         }
         let seen = self.seen(count, age, now);

@@ -6,9 +6,15 @@ use crate::adaptive::verdict::window::{Latency, Seen};
 
 /// The largest cut.
 const DEEPEST: f64 = 0.5;
+/// The smallest that is to tell a queue from another server.
+const SHALLOWEST: f64 = 0.8;
 /// A latency that grew by this factor from one window to the next grew within one of them, which shows neither what was before
 /// nor what is now.
 const LEAPT: f64 = 1.5;
+/// A smaller limit made nothing slower by this factor.
+const SLOWER: f64 = 1.25;
+/// A throughput that is nearer than so many standard errors to the middle says nothing.
+const UNSURE: f64 = 0.5;
 /// A probe goes to this share of the limit at which nothing would queue.
 const PROBE: f64 = 0.8;
 
@@ -26,14 +32,21 @@ impl Law {
         let half = f64::midpoint(1.0, share);
         let throughput = read.seen.flow() / before.throughput;
         // Lost more than the limit can account for: the server changed meanwhile, and `before` tells nothing.
-        if throughput.ln() < 1.25 * share.ln() - noise {
+        // So it has if the latency rose, or `before` was taken while it still did.
+        let slower = read.latency.value - 2.0 * read.latency.error > SLOWER * before.latency;
+        if throughput.ln() < 1.25 * share.ln() - noise || slower {
             self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
             return None;
         }
+        // Within the error it may be either (`one_worker`): one more look.
+        if !self.looked && (throughput / half).ln().abs() < UNSURE * noise {
+            self.again = true;
+            return Some(self.keep("keep: look again"));
+        }
         self.squeeze = None;
         let base = self.base.unwrap_or(read.latency.value);
-        let as_slow =
-            read.latency.value > before.latency * half || read.latency.value > LEAP * base;
+        let at_most = read.latency.value + read.latency.error;
+        let as_slow = at_most > before.latency * half || at_most > LEAP * base;
         if !read.seen.saturated || throughput >= half || !as_slow {
             // The cut was right so far, and there is nothing above to go back to.
             self.top = Some(self.limit);
@@ -73,8 +86,17 @@ impl Law {
             self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
         }
         let knee = self.limit - read.queue;
-        let limit = (knee + read.allowance).max(self.limit * DEEPEST);
-        go(limit, "cut: queue")
+        let mut limit = knee + read.allowance;
+        // After a leap it is another server or a queue (`shed_pool`, `one_worker`), and the cut is to tell which.
+        if self.looked
+            && self
+                .base
+                .is_some_and(|base| read.latency.value > LEAP * base)
+        {
+            let telling = (-TELLING * (2.0 / read.seen.count).sqrt()).exp();
+            limit = limit.min(self.limit * telling.min(SHALLOWEST));
+        }
+        go(limit.max(self.limit * DEEPEST), "cut: queue")
     }
 
     /// What is seen while the limit is full.
