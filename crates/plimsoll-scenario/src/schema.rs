@@ -9,8 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::read::words;
 use crate::spec::Gauge;
 
-/// The JSON Schema of scenario files, for editors. It is made from the tables of verbs, gauges, events and reasons that the reader
-/// uses; limiters are described as in configuration files, without stores and short forms.
+/// The JSON Schema of scenario files, for editors.
+///
+/// It is made from the tables of verbs, gauges, events and reasons that the reader uses; limiters are described as in
+/// configuration files, without stores and short forms.
 ///
 /// The schema checks fields, words, numbers and units. Only [`run_file`](crate::run_file) checks that names exist and fit their verbs.
 #[must_use]
