@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use plimsoll::{Demand, Grant, Moment, Permit, Standing};
+use plimsoll::{Demand, Denied, Grant, Moment, Permit, Standing};
 use plimsoll_config::uses::CostSpec;
 use plimsoll_tower::Head;
 
@@ -23,7 +23,9 @@ use crate::pool;
 pub(crate) enum FastPath {
     /// All limits have granted.
     Granted,
-    /// A limit does not grant at once. Nothing is held.
+    /// The only limit of the route has refused, and the refusal is counted.
+    Denied(Denied),
+    /// A limit does not grant at once. Nothing is held, and the slow path decides.
     Refused,
     /// The fast path does not apply. Nothing is held, and an ordinary decision follows.
     Undecided,
@@ -50,16 +52,57 @@ pub(crate) fn take(
     let Some(key) = key(limit, head, route, &mut address) else {
         return FastPath::Undecided;
     };
-    if limit.own().spend(&key, cost).is_none() {
-        *kept = limit.own().attempt_slowly(&key, like.cost(cost));
-        if kept.is_none() {
-            return FastPath::Refused;
-        }
+    if limit.own().spend(&key, cost).is_none()
+        && let Some(refused) = ask(limit, &key, like.cost(cost), kept)
+    {
+        return refused;
     }
     if pool::sampled() {
         limit.stats.sample(&key, cost);
     }
     FastPath::Granted
+}
+
+/// Asks the only limit of a route when `Handle::spend` has decided nothing. `None` if it grants: the permit is stored in
+/// `kept`. A refusal is counted.
+#[inline(never)]
+fn ask(
+    limit: &Limit,
+    key: &str,
+    demand: Demand,
+    kept: &mut Option<Permit<'static>>,
+) -> Option<FastPath> {
+    let own = limit.own();
+    let has_queue = own.has_queue();
+    // A keyed limit without a queue is asked once: the answer is exact, and a second lookup is saved.
+    if has_queue || !own.is_keyed() {
+        *kept = own.attempt_slowly(key, demand);
+        match kept {
+            Some(_) => return None,
+            None if has_queue => return Some(FastPath::Refused),
+            None => {}
+        }
+    }
+    let subject = own.of(key);
+    let denied = match subject.try_acquire(demand) {
+        Ok(permit) => {
+            *kept = Some(permit);
+            return None;
+        }
+        Err(denied) => denied,
+    };
+    // As in a decision: the times are those of the next demand, unless it is refused for another reason.
+    let denied = match subject.estimate(0, demand.at_once()) {
+        Err(next) if next.reason() == denied.reason() => next,
+        _ => denied,
+    };
+    let denied = match denied.limiter() {
+        Some(name) if name == &*limit.name => denied,
+        _ => denied.with_limiter(&limit.name),
+    };
+    limit.stats.refused(&denied, key);
+    pool::sampled();
+    Some(FastPath::Denied(denied))
 }
 
 /// What the limits of a route have granted so far.
@@ -215,78 +258,4 @@ fn take_now(limit: &Limit, ask: Ask<'_>) -> Option<Standing> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use plimsoll::{Clock, ManualClock};
-    use plimsoll_config::{Config, Format};
-
-    use super::*;
-
-    const FILE: &str = "limits:
-  user: { kind: token_bucket, burst: 50, refill: 20, every: 1s, key: client }
-  seen: { rate: 5/s, key: client, mode: shadow }
-  tiered: { rate: 5/s, key: client, tiers: { by: header:x-plan, pro: { rate: 9/s } } }
-  slots: { concurrency: 3, key: client }
-  described: { rate: 5/s, burst: 5, key: client, metadata: { phrase: Too many } }
-  all: 100/s
-";
-
-    fn limits(clock: &Clock) -> Limits {
-        let config = Config::from_str("limits.yaml", FILE, Format::Yaml);
-        Limits::new(&config.expect("a file"), clock).expect("limits")
-    }
-
-    #[test]
-    fn it_answers_what_a_decision_answers() {
-        let time = ManualClock::new();
-        let (one, two) = (limits(&time.clock()), limits(&time.clock()));
-        let mut short = 0;
-        for step in 0_u64..500 {
-            // The first of each tick may sweep.
-            if step % 10 == 0 {
-                time.advance(Duration::from_millis(step * 37 % 300));
-            }
-            let key = format!("{}", step % 3);
-            let ask = Ask::new("user").key(&key).cost(1 + step % 2);
-            let decide = |limits: &Limits| {
-                let decided = limits.decide(&[ask], Demand::ONE).now().expect("in memory");
-                let standing = decided.map(|hold| hold.answers().next().and_then(|it| it.standing));
-                standing.map_err(|refusal| refusal.retry_after())
-            };
-            let taken = match step % 2 {
-                0 => one.take_now(ask),
-                _ => one.answer_now(ask).and_then(|answer| answer.standing),
-            };
-            short += u32::from(taken.is_some());
-            let taken = taken.map_or_else(|| decide(&one), |standing| Ok(Some(standing)));
-            assert_eq!(taken, decide(&two), "{step}");
-        }
-        assert!(short > 100, "{short}");
-        let top = one.top("user", 3, true).expect("a limit");
-        assert_eq!(top.used.len(), 3, "some were noted");
-    }
-
-    #[test]
-    fn what_needs_more_is_left_to_a_decision() {
-        let time = ManualClock::new();
-        let limits = limits(&time.clock());
-        let asked = |limit: &str| {
-            let ask = Ask::new(limit).key("anna");
-            limits.charge(&[ask.cost(0)]);
-            let _known = limits.try_decide(&[ask]);
-            (
-                limits.take_now(ask).is_some(),
-                limits.answer_now(ask).is_some(),
-            )
-        };
-        let (yes, no) = ((true, true), (false, false));
-        let is = ["user", "seen", "tiered", "slots", "all", "none"].map(asked);
-        assert_eq!(is, [yes, no, no, no, no, no]);
-        assert_eq!(asked("described"), (true, false));
-        let ask = Ask::new("user").key("anna");
-        assert!(limits.answer_now(ask.tier("pro")).is_none());
-        let _events = limits.subscribe(10);
-        assert!(limits.take_now(ask).is_none() && limits.answer_now(ask).is_none());
-    }
-}
+mod tests;

@@ -86,6 +86,7 @@ impl plimsoll_tower::Limits for FileLimits {
                 held.returns = held.permit.as_ref().is_some_and(Permit::gives_back);
                 Ask::Pass
             }
+            FastPath::Denied(denied) => Ask::Refused(denied),
             FastPath::Refused => held.refused(by_route(&plan, route, head, like, false), head),
             FastPath::Undecided => held.take(by_route(&plan, route, head, like, true), head),
         }
