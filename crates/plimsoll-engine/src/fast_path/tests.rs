@@ -54,13 +54,11 @@ fn it_answers_what_a_decision_answers() {
 
 const ROUTES: &str = "limits:
   user: { kind: token_bucket, burst: 3, refill: 2, every: 1s, key: client }
-  all: { kind: fixed_window, limit: 4, window: 1s }
-  slots: { concurrency: 1 }
+  window: { kind: fixed_window, limit: 4, window: 1s, key: client }
   locked: { kind: penalty_bucket, burst: 2, refill: 3, soft_limit: 2, soft_window: 1s, lockout: 2s, key: client }
 routes:
   - { match: /user, limits: [user] }
-  - { match: /all, limits: [all] }
-  - { match: /slots, limits: [slots] }
+  - { match: /window, limits: [window] }
   - { match: /locked, limits: [locked] }
 ";
 
@@ -73,7 +71,7 @@ fn the_only_limit_of_a_route_refuses_as_in_a_decision() {
     let mut refused = 0;
     for step in 0_u64..400 {
         time.advance(Duration::from_millis(step * 37 % 190));
-        let path = ["/user", "/all", "/slots", "/locked"][(step % 4) as usize];
+        let path = ["/user", "/window", "/locked"][(step % 3) as usize];
         let peer: std::net::SocketAddr = ([192, 0, 2, 1], 40_000).into();
         let request = http::Request::get(path).extension(plimsoll_tower::keys::PeerAddr(peer));
         let request = request.body(()).expect("a request");
@@ -81,7 +79,6 @@ fn the_only_limit_of_a_route_refuses_as_in_a_decision() {
         let plan = short.plan();
         let route = plan.route(&head).expect("a route");
         assert!(plan.routes[route].fast, "{path}");
-        // Held while the other is asked, so that there is no slot for the second.
         let (mut first, mut second) = (None, None);
         let mut answers = Vec::new();
         for kept in [&mut first, &mut second] {
