@@ -171,7 +171,7 @@ async fn nobody_asks_a_partner_before_it_said() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&heard);
     let layer = PartnerLayer::new(gate.clone())
-        .longest_pause(Duration::from_secs(50))
+        .max_pause(Duration::from_secs(50))
         .on_upstream_limits(move |told| log.lock().unwrap().push(told.retry_after));
     let asked = Rc::new(Cell::new(0));
     let count = Rc::clone(&asked);
