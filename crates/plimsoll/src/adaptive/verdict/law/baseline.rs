@@ -69,7 +69,10 @@ impl Law {
         }
         self.grown = None;
         self.base = Some(base);
-        if free || base < self.anchor.latency {
+        // As fast under a larger limit: growth up to that one explains nothing. Otherwise a server that becomes slower little by little is
+        // taken for a queue, because of what the first window had (the class `drift` of the simulator's example `law`).
+        let again = self.limit > self.anchor.limit && latency.value <= base + latency.error;
+        if free || again || base < self.anchor.latency {
             self.anchor = self.trial(seen, base);
         }
         base

@@ -1,0 +1,233 @@
+//! How the default limit fares on simulations that are drawn by chance, class by class, beside the best fixed limit of each phase.
+//!
+//! ```text
+//! cargo run --release -p plimsoll-sim --example law -- [--set tuning|held-out] [--each N] [--limit NAME] [--show] [CLASS]…
+//! cargo run --release -p plimsoll-sim --example law -- --print CLASS NUMBER
+//! ```
+//!
+//! The law is tuned on the first set, and the second is for looking whether it holds. `--show` lists what is below 95 %, and
+//! `--print` writes one of them, for `plimsoll simulate`. What the best fixed limits have is kept in the directory for temporary files, by what is
+//! simulated; whoever changes the simulator removes it.
+
+mod draw;
+mod file;
+
+use std::collections::hash_map::DefaultHasher;
+use std::error::Error;
+use std::hash::{Hash, Hasher};
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
+
+use plimsoll_sim::{Contender, Simulation, run};
+
+use crate::draw::{CLASSES, Class, Draw};
+
+/// Each is run with so many seeds.
+const SEEDS: u64 = 2;
+/// The numbers that the sets are drawn from begin here.
+const SETS: [(&str, u64); 2] = [("tuning", 0), ("held-out", 1_000_000)];
+
+struct Options {
+    first: u64,
+    each: u64,
+    limit: Option<Contender>,
+    show: bool,
+    classes: Vec<&'static Class>,
+}
+
+/// One phase of one simulation, with every seed.
+struct Phase {
+    class: usize,
+    name: String,
+    /// Of the ideal.
+    goodput: f64,
+    best: f64,
+    /// Of the best fixed limit, at most 1, and of the worst seed.
+    part: f64,
+    worst: f64,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut words = env::args().skip(1);
+    let mut options = Options {
+        first: 0,
+        each: 8,
+        limit: None,
+        show: false,
+        classes: Vec::new(),
+    };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or("a value is missing");
+        match word.as_str() {
+            "--set" => {
+                let name = value()?;
+                let set = SETS.iter().find(|(known, _)| *known == name);
+                options.first = set.ok_or("tuning or held-out")?.1;
+            }
+            "--each" => options.each = value()?.parse()?,
+            "--limit" => options.limit = Some(Contender::named(&value()?)?),
+            "--show" => options.show = true,
+            "--print" => {
+                let (class, number) = (class(&value()?)?, value()?.parse()?);
+                io::stdout().write_all(text(class, number).as_bytes())?;
+                return Ok(());
+            }
+            name => options.classes.push(class(name)?),
+        }
+    }
+    if options.classes.is_empty() {
+        options.classes = CLASSES.iter().collect();
+    }
+    report(&options, &measure(&options))?;
+    Ok(())
+}
+
+fn class(name: &str) -> Result<&'static Class, String> {
+    let found = CLASSES.iter().find(|(known, _)| *known == name);
+    found.ok_or_else(|| format!("no class {name}"))
+}
+
+fn text((name, draw): &Class, number: u64) -> String {
+    format!(
+        "name: {name}_{number}\n{}",
+        draw(&mut Draw::new(name, number))
+    )
+}
+
+/// Runs them all, on two threads.
+fn measure(options: &Options) -> Vec<Phase> {
+    let numbers = options.first..options.first + options.each;
+    let jobs: Vec<(usize, u64)> = (0..options.classes.len())
+        .flat_map(|class| numbers.clone().map(move |number| (class, number)))
+        .collect();
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((class, number)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let phases = one(options, *class, *number);
+            found
+                .lock()
+                .expect("no panic")
+                .push((*class, *number, phases));
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    let mut found = found.into_inner().expect("no panic");
+    found.sort_by_key(|(class, number, _)| (*class, *number));
+    found
+        .into_iter()
+        .flat_map(|(_, _, phases)| phases)
+        .collect()
+}
+
+fn one(options: &Options, class: usize, number: u64) -> Vec<Phase> {
+    let text = text(options.classes[class], number);
+    let simulation = Simulation::from_text("drawn.yaml", &text);
+    let simulation = simulation.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let best = best(&simulation, &text);
+    let limit = options.limit.as_ref().unwrap_or_else(|| simulation.limit());
+    let runs: Vec<Vec<f64>> = (1..=SEEDS)
+        .map(|seed| goodputs(&simulation, limit, seed))
+        .collect();
+    let phases = simulation.phases().iter().enumerate();
+    let phases = phases.filter_map(|(index, phase)| {
+        let part = |seed: usize| (runs[seed][index] / best[seed][index]).min(1.0);
+        let mean =
+            |of: &dyn Fn(usize) -> f64| (0..runs.len()).map(of).sum::<f64>() / runs.len() as f64;
+        let phase = Phase {
+            class,
+            name: format!("{} {number} {}", options.classes[class].0, phase.name()),
+            goodput: mean(&|seed| runs[seed][index]),
+            best: mean(&|seed| best[seed][index]),
+            part: mean(&part),
+            worst: (0..runs.len()).map(part).fold(1.0, f64::min),
+        };
+        // Nobody has anything.
+        (phase.best > 0.01).then_some(phase)
+    });
+    phases.collect()
+}
+
+fn goodputs(simulation: &Simulation, limit: &Contender, seed: u64) -> Vec<f64> {
+    let phases = run(simulation, limit, seed).phases.into_iter();
+    phases.map(|phase| phase.goodput.unwrap_or(0.0)).collect()
+}
+
+/// What the best fixed limits have: for each seed, phase by phase.
+fn best(simulation: &Simulation, text: &str) -> Vec<Vec<f64>> {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let dir = env::temp_dir().join("plimsoll-law");
+    let file = dir.join(format!("{:016x}", hasher.finish()));
+    let read = fs::read_to_string(&file).ok().and_then(|kept| {
+        let line = |line: &str| line.split(' ').map(|it| it.parse().ok()).collect();
+        kept.lines().map(line).collect::<Option<Vec<Vec<f64>>>>()
+    });
+    read.unwrap_or_else(|| {
+        let oracle = Contender::oracle();
+        let seeds = 1..=SEEDS;
+        let found: Vec<_> = seeds
+            .map(|seed| goodputs(simulation, &oracle, seed))
+            .collect();
+        let line = |phases: &Vec<f64>| {
+            let numbers: Vec<String> = phases.iter().map(ToString::to_string).collect();
+            numbers.join(" ") + "\n"
+        };
+        // It is only found again the next time.
+        let _ = fs::create_dir_all(&dir);
+        let _ = fs::write(file, found.iter().map(line).collect::<String>());
+        found
+    })
+}
+
+fn report(options: &Options, phases: &[Phase]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{:18} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}",
+        "", "phases", "of ideal", "the best", "of best", "worst", "seed", "< 90 %", "< 95 %"
+    )?;
+    let mut line = |name: &str, phases: &[&Phase]| {
+        let count = phases.len();
+        let mean = |of: &dyn Fn(&Phase) -> f64| {
+            phases.iter().map(|phase| of(phase)).sum::<f64>() * 100.0 / count.max(1) as f64
+        };
+        let least = |of: &dyn Fn(&Phase) -> f64| {
+            phases.iter().map(|phase| of(phase)).fold(1.0, f64::min) * 100.0
+        };
+        let below = |share: f64| phases.iter().filter(|phase| phase.part < share).count();
+        writeln!(
+            out,
+            "{name:18} {count:6} {:8.2} {:8.2} {:8.2} {:8.1} {:8.1} {:7} {:7}",
+            mean(&|phase| phase.goodput),
+            mean(&|phase| phase.best),
+            mean(&|phase| phase.part),
+            least(&|phase| phase.part),
+            least(&|phase| phase.worst),
+            below(0.9),
+            below(0.95)
+        )
+    };
+    for (index, (name, _)) in options.classes.iter().enumerate() {
+        let of_class: Vec<&Phase> = phases.iter().filter(|phase| phase.class == index).collect();
+        line(name, &of_class)?;
+    }
+    line("all", &phases.iter().collect::<Vec<_>>())?;
+    let mut low: Vec<&Phase> = phases.iter().filter(|phase| phase.worst < 0.95).collect();
+    low.sort_by(|a, b| a.part.total_cmp(&b.part));
+    for phase in low.iter().filter(|_| options.show) {
+        writeln!(
+            out,
+            "{:32} {:6.1} of {:6.1}, worst seed {:6.1}",
+            phase.name,
+            100.0 * phase.goodput,
+            100.0 * phase.best,
+            100.0 * phase.worst
+        )?;
+    }
+    Ok(())
+}
