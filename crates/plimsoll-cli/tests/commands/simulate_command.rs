@@ -236,7 +236,7 @@ fn help_explains_the_figures_and_the_exit_status() {
     assert_eq!(output.status.code(), Some(0));
     let text = out(&output);
     for part in [
-        "Goodput is what was answered in time",
+        "Goodput is the requests answered in time",
         "2 if\na file could not be read or written.",
         "--compare",
     ] {
