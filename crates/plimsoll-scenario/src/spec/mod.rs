@@ -33,7 +33,13 @@ pub(crate) enum Body {
     /// Samples fed to a limit algorithm.
     Trace(Trace),
     /// Requests to the limits of a configuration.
-    Requests(Requests),
+    Requests(
+        #[cfg_attr(
+            not(feature = "config"),
+            expect(dead_code, reason = "only the feature runs requests")
+        )]
+        Requests,
+    ),
 }
 
 /// A limiter and its steps.
