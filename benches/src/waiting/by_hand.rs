@@ -41,6 +41,10 @@ impl ByHand {
             let (mut granted, mut woken) = (0, Vec::new());
             let mut idle = 0;
             while idle < 1_000 {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the thread waits for the next refill"
+                )]
                 thread::sleep(step.saturating_sub(SLACK).max(Duration::from_micros(1)));
                 let due = start.elapsed().as_secs_f64() * f64::from(rate);
                 let mut queue = lock(&served);
