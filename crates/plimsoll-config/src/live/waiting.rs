@@ -241,19 +241,21 @@ impl Wait {
                 return answer;
             }
             asking.waker.clone_from(cx.waker());
-            // A member of an `all` may be removed for good; the next version of the `all` may not have it.
-            let gone =
+            let closed =
                 matches!(&answer, Poll::Ready(Err(denied)) if denied.reason() == Reason::Closed);
-            if !asked.is_retired() || (asked.follows_names && !gone) {
+            if !closed && (!asked.is_retired() || asked.follows_names) {
                 return answer;
             }
             drop(asking);
-            // It was asked at the moment of a replacement.
+            // It was asked at the moment of a replacement. The lock of the binding waits for the end of it.
             let current = match self.binding.current() {
                 Ok(current) => current,
                 Err(denied) => return Poll::Ready(Err(denied)),
             };
-            if Arc::ptr_eq(&current, &asked) {
+            // The present version is closed only while it is paused, when it was replaced and has come back: it is asked again.
+            // Only a member of an `all` can be removed for good.
+            let again = closed && !asked.follows_names;
+            if Arc::ptr_eq(&current, &asked) && !again {
                 return answer;
             }
             let mut asking = lock(&waiter.0);
