@@ -5,56 +5,46 @@ use std::sync::Arc;
 use super::binding::{Binding, Past};
 use super::build::Running;
 use super::gates::{Live, Member};
-use super::in_place::{ChangeInPlace, Prepared};
+use super::in_place::Prepared;
 use super::version::Version;
 use crate::Config;
 use crate::check::Definition;
 
-/// The prepared changes of a reload, in order.
+/// The prepared changes of a reload, in the order of the definitions: the members of an `all` come before it, so that none of
+/// them is still removed when callers reach the `all`.
 #[derive(Default)]
-pub(super) struct Work {
-    /// Limiters that are changed in place.
-    pub(super) changed: Vec<Prepared>,
-    /// Bindings that get another version.
-    replaced: Vec<Replaced>,
-    /// Bindings that the file has again.
-    pub(super) restored: Vec<Arc<Binding>>,
-}
-
-struct Replaced {
-    binding: Arc<Binding>,
-    old: Past,
-    name: String,
-    next: Arc<Version>,
-    change: Arc<dyn ChangeInPlace>,
-}
+pub(super) struct Work(Vec<Prepared>);
 
 impl Work {
+    /// Changes a limiter in place.
+    pub(super) fn change(&mut self, prepared: Prepared) {
+        self.0.push(prepared);
+    }
+
     /// Makes `next` the version of the binding of `live`.
     pub(super) fn replace(&mut self, old: &Live, live: &Live, next: Arc<Version>) {
-        self.replaced.push(Replaced {
-            binding: Arc::clone(&live.binding),
-            old: Past {
-                version: old.binding.latest(),
-                change: Arc::clone(&old.change),
-                definition: old.definition.clone(),
-            },
-            name: live.definition.name().to_owned(),
-            next,
-            change: Arc::clone(&live.change),
-        });
+        let binding = Arc::clone(&live.binding);
+        let old = Past {
+            version: old.binding.latest(),
+            change: Arc::clone(&old.change),
+            definition: old.definition.clone(),
+        };
+        let change = Arc::clone(&live.change);
+        let name = live.definition.name().to_owned();
+        self.0.push(Box::new(move || {
+            binding.replace((old, &next, &*change), &name);
+        }));
+    }
+
+    /// Reopens a binding that the file has again.
+    pub(super) fn restore(&mut self, binding: &Arc<Binding>) {
+        let binding = Arc::clone(binding);
+        self.0.push(Box::new(move || binding.restore()));
     }
 
     pub(super) fn run(self) {
-        for change in self.changed {
-            change();
-        }
-        for it in self.replaced {
-            it.binding
-                .replace((it.old, &it.next, &*it.change), &it.name);
-        }
-        for binding in self.restored {
-            binding.restore();
+        for step in self.0 {
+            step();
         }
     }
 }

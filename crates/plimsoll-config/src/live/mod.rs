@@ -193,6 +193,9 @@ impl Limits {
                 earlier: Earlier::of(definition, saved),
             };
             let (live, what, state) = self.live(&building, definition, &mut work)?;
+            if building.is_new && building.before.is_some() {
+                work.restore(&live.binding);
+            }
             outcomes.push(compared.outcome(old.running.get(id), &live, what, state));
             running.insert(id.to_owned(), live);
         }
@@ -259,9 +262,6 @@ impl Limits {
             return Ok((Arc::new(new), Some(ChangeKind::Added), fresh));
         };
         let from = &live.definition;
-        if is_new {
-            work.restored.push(Arc::clone(&live.binding));
-        }
         let what = |what: ChangeKind| if is_new { ChangeKind::Added } else { what };
         let is_all = matches!(to.limiter.kind, Kind::All { .. });
         let same = if is_all {
@@ -279,7 +279,7 @@ impl Limits {
         if same_place && same_words && live.change.is_possible(to) {
             let prepared = live.prepare(to, stores);
             let prepared = prepared.map_err(|message| build::wrong(config, to, message))?;
-            work.changed.push(prepared);
+            work.change(prepared);
             let changed = Arc::new(live.described(to, store));
             return Ok(match from.limiter.kind.word() == to.limiter.kind.word() {
                 true => (
@@ -297,7 +297,7 @@ impl Limits {
         let replaced = Some(what(ChangeKind::Replaced));
         if let Some(past) = live.binding.past(to) {
             // An earlier version with state that still counts.
-            work.changed.push(past.prepare(to));
+            work.change(past.prepare(to));
             let new = Live::behind(Arc::clone(&live.binding), past.change, to, store);
             work.replace(live, &new, past.version);
             return Ok((Arc::new(new), replaced, StateOutcome::CarriedOver));

@@ -283,6 +283,29 @@ fn what_is_removed_is_closed_with_its_waiters() {
     );
 }
 
+/// The `all` was reached before its members were reopened: requests in between were refused as closed.
+#[test]
+fn all_that_comes_back_finds_its_members_open() {
+    let time = ManualClock::new();
+    let all = "limiters: { api: { kind: all, of: [
+        { kind: concurrency, limit: 2 }, { kind: fixed_window, limit: 5, window: 1s }] } }";
+    let limits = build(all, &time);
+    let api = limits.limiter("api").expect("there");
+    // The window counts it, so that the member is not forgotten.
+    drop(api.try_acquire(1.into()).expect("granted"));
+    let one = "limiters: { api: { kind: concurrency, limit: 1, queue: { bound: 1 } } }";
+    replace(&limits, one);
+    let _held = api.try_acquire(1.into()).expect("granted");
+    let mut waiting = pin!(api.acquire(1.into()));
+    assert!(now(waiting.as_mut()).is_pending());
+
+    replace(&limits, all);
+    let Poll::Ready(answer) = now(waiting.as_mut()) else {
+        panic!("still waits");
+    };
+    assert!(answer.is_ok(), "{answer:?}");
+}
+
 #[test]
 fn all_is_closed_without_its_members_and_follows_them() {
     let time = ManualClock::new();
