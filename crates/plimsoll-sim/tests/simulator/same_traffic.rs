@@ -6,7 +6,7 @@ use plimsoll_sim::{Comparison, Contender, RequestCounts, Simulation, run};
 fn contenders() -> [Contender; 4] {
     [
         Contender::none(),
-        Contender::oracle(),
+        Contender::fixed(50),
         Contender::fixed(8),
         aimd(),
     ]
@@ -93,7 +93,7 @@ pauses: { every: 2s, for: 300ms }
 service: { pareto: { least: 20ms, alpha: 1.6 } }
 queue: { bound: 10, order: lifo, timeout: 100ms }",
     );
-    for contender in contenders() {
+    for contender in contenders().into_iter().chain([Contender::oracle()]) {
         check(&simulation, &contender, contender.name());
     }
 }

@@ -4,7 +4,7 @@
 //! The figures are means of three seeds of other generators, so they agree within chance: goodput within 2 points,
 //! the 99th percentile within 6 %, and within 12 % where a queue grows without a bound.
 
-use crate::support::{aimd, shipped_as, told};
+use crate::support::{aimd, shipped_without_expectations, told};
 use plimsoll_sim::{Comparison, Contender, Summary};
 
 /// Scenario and phase; goodput in % and p99 in ms of the one that is told, then without a limit.
@@ -40,7 +40,7 @@ fn a_told_limit_and_no_limit_at_all_fare_as_in_the_test_bed() {
     names.dedup();
     assert_eq!(names.len(), 12);
     for name in names {
-        let simulation = shipped_as(name);
+        let simulation = shipped_without_expectations(name);
         let workers: &[(u64, u64)] = match name {
             "capacity_drop" => &[(0, 40), (60, 10), (120, 40)],
             "slow_dependency" => &[(0, 2000)],
@@ -75,7 +75,7 @@ fn a_limit_that_moves_fares_as_in_the_test_bed() {
         ("collapse", "steady", 14.0, 1890.0),
     ];
     for (name, phase, goodput, p99) in rows {
-        let simulation = shipped_as(name);
+        let simulation = shipped_without_expectations(name);
         let compared = Comparison::of(&simulation).test(aimd()).run();
         let summary = compared.limits[0]
             .phases

@@ -37,6 +37,18 @@ pub(crate) fn shipped_as(name: &str) -> Simulation {
     Simulation::from_file(file.expect(name)).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A shipped simulation without its expectations: where they compare with the oracle, its search takes longer than all the rest.
+pub(crate) fn shipped_without_expectations(name: &str) -> Simulation {
+    let files = shipped();
+    let file = files
+        .iter()
+        .find(|file| file.file_stem().is_some_and(|stem| stem == name));
+    let text = std::fs::read_to_string(file.expect(name)).expect("read");
+    // `expect` is the last entry of each file.
+    let (text, _) = text.split_once("\nexpect:").expect(name);
+    Simulation::from_text(name, text).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// One more for each success of a limit in use, a tenth less for each overload.
 #[derive(Debug)]
 struct Aimd(f64);
