@@ -217,6 +217,7 @@ kinds! {
 }
 
 /// A member of `all`.
+// Exhaustive: whoever builds limiters has to handle every form of a member. This is no doc comment because the schema shows those.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Member", untagged)]

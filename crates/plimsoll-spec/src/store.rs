@@ -229,6 +229,7 @@ impl JsonSchema for Url {
 }
 
 /// The answer while the store cannot decide.
+// Exhaustive, like `Always`: whoever builds a store has to handle every form. This is no doc comment because the schema shows those.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]

@@ -15,6 +15,8 @@ use crate::moment::Moment;
 /// assert_eq!(Priority::default(), Priority::Normal);
 /// assert_eq!(Priority::NonCritical.as_str(), "non-critical");
 /// ```
+///
+/// There are three classes, and no more will be added: a queue has one line of waiters for each. A `match` can therefore name them all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]

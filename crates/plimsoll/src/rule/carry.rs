@@ -23,6 +23,7 @@
 /// assert_eq!(all, [92, 2, 20, 100]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Carry {
     /// The state stays as it is: a bucket keeps its tokens up to the new burst, and its debt; a window keeps its usage.
     AsIs,

@@ -73,6 +73,7 @@ pub trait Packed<R: Rule + ?Sized> {
 
 /// The answer of [`Packed::take_packed`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum PackedTake {
     /// Taken; this is the new word.
     Taken(u64),
