@@ -64,7 +64,7 @@ impl<R: Rule> Core<R> {
             if ready_at > deadline {
                 let refusal = turn.rule.peek(turn.state, now, demand.cost).err();
                 let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
-                return Err(Refusal::until(ready_at).because(reason));
+                return Err(Refusal::until(ready_at).with_reason(reason));
             }
             *turn.state = ahead;
             turn.inside.counts.granted += 1;
@@ -89,7 +89,7 @@ impl<R: Rule> Core<R> {
         if !R::RETURNS_PERMITS {
             ready_at = turn.turn_of(demand, Evicted::NOBODY);
             if ready_at > deadline {
-                return Err(Refusal::until(ready_at).because(refusal.reason));
+                return Err(Refusal::until(ready_at).with_reason(refusal.reason));
             }
             // No bound refuses it, and it waits until its time.
             waiting.0.patience = Patience::Unlimited;

@@ -243,7 +243,7 @@ impl<R: Rule> Turn<'_, R> {
         } else {
             let evictable = self.inside.waiters.evictable(class, queue.full, excess);
             let Some(evicted) = evictable else {
-                return Err(refusal.because(Reason::QueueFull));
+                return Err(refusal.with_reason(Reason::QueueFull));
             };
             evicted
         };
@@ -256,7 +256,7 @@ impl<R: Rule> Turn<'_, R> {
                 && !R::RETURNS_PERMITS
                 && self.turn_of(demand, evicted) > deadline)
         {
-            return Err(refusal.because(Reason::TimedOut));
+            return Err(refusal.with_reason(Reason::TimedOut));
         }
         let order = self.order();
         let alone = since.age == Age::NONE;

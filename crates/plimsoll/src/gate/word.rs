@@ -264,7 +264,7 @@ impl<R: Rule> Core<R> {
             let larger = self.larger(word, now, cost);
             remaining = larger.remaining;
             if let Some(full_at) = larger.too_large {
-                refusal = Refusal::until_returned().because(Reason::TooLarge);
+                refusal = Refusal::until_returned().with_reason(Reason::TooLarge);
                 refusal.full_at = full_at;
             }
         }

@@ -177,9 +177,10 @@ impl Queue {
         self
     }
 
-    /// Sets the longest time that a demand waits. A shorter time-out of the [`Demand`](crate::Demand) takes precedence.
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    /// Sets the longest time that a demand waits, or `None` for no time-out, which is the default. A shorter time-out of the
+    /// [`Demand`](crate::Demand) takes precedence.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 }

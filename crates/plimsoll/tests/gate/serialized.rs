@@ -184,6 +184,8 @@ fn settings_are_read_back() {
             "timeout": null,
         }),
     );
+    let none = Queue::fifo(5).timeout(Duration::from_secs(1)).timeout(None);
+    assert_eq!(none, Queue::fifo(5));
     for (carry, form) in [
         (Carry::AsIs, "as_is"),
         (Carry::Used, "used"),
