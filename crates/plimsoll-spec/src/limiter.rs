@@ -316,7 +316,7 @@ impl Limiter {
             common.outage.get_or_insert(Outage::Word(Always::Deny));
             if let Some(borrow) = &mut common.borrow {
                 let twentieth = self.kind.most().unwrap_or_default() / 20;
-                borrow.most.get_or_insert(Positive(twentieth.max(1)));
+                borrow.max.get_or_insert(Positive(twentieth.max(1)));
             }
         }
         match &mut self.kind {

@@ -220,7 +220,10 @@ async fn decisions_are_answered_by_the_table() {
         let response = ask(&app, from("", "GET", path)).await;
         let body = axum::body::to_bytes(response.into_body(), 1000).await;
         let body = String::from_utf8(body.expect("a body").into()).expect("a text");
-        assert!(body.contains("into_make_service_with_connect_info"), "{body}");
+        assert!(
+            body.contains("into_make_service_with_connect_info"),
+            "{body}"
+        );
     }
     let for_ever = (429, Some(2_147_484));
     assert_eq!(answer(&app, BOB, "/never").await, for_ever);
