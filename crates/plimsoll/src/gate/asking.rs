@@ -185,8 +185,8 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// What has to stay free for waiters if the owner of a place, or a newcomer without one, takes before them; a refusal
-    /// if it may not, whatever the rule says.
+    /// The amount that must stay free for waiters if a demand takes before them: the owner of `place`, or a new demand without one.
+    /// Returns a refusal if the demand may not take before them, whatever the rule says.
     fn admit(&self, demand: Demand, place: Option<Ticket>) -> Result<u64, Refusal> {
         if self.inside.closed {
             return Err(Refusal::until_returned().with_reason(Reason::Closed));

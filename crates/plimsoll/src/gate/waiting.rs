@@ -197,8 +197,8 @@ impl<R: Rule> Turn<'_, R> {
         self.inside.counts.cancelled += 1;
     }
 
-    /// Whether a newcomer stands behind all others and waits in any case, while those who are due have an alarm that is still to
-    /// ring. To serve them one by one as others come would be to wake a task for each.
+    /// Whether a new demand joins at the end and waits in any case, while the waiters that are due have an alarm that is still to
+    /// ring. If each new demand served the waiters that are due, a task would be woken for each of them.
     fn joins_in_any_case(&self, demand: Demand) -> bool {
         let (inside, class) = (&*self.inside, demand.priority.class());
         let Some(queue) = inside.queue else {

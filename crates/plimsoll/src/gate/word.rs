@@ -42,8 +42,8 @@ pub(super) const MARK: u64 = PARKED | 1 << 62;
 /// state is behind the lock then; and the mark has room for these bits of as many costs as there can be threads.
 pub(super) const RETURNED: u64 = (1 << 41) - 1;
 
-/// When so much has been added to a parked word, the mark is renewed. A limiter with a queue that never empties may get
-/// there after years.
+/// When this amount has been added to a parked word, the mark is renewed. A limiter with a queue that never empties may reach
+/// it after years.
 pub(super) const STRAY: u64 = 1 << 60;
 
 pub(crate) struct Core<R: Rule> {
