@@ -36,7 +36,7 @@ impl Door {
             false => self.0.load(),
         };
         let reason = self.0.reason(answer)?;
-        Some(Refusal::until_returned().because(reason))
+        Some(Refusal::until_returned().with_reason(reason))
     }
 }
 

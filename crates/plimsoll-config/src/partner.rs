@@ -19,7 +19,7 @@ use crate::uses::{Spelled, spelled_as_text};
 /// let text = "
 /// partners:
 ///   payments: { rate: 10/s, queue: { bound: 100 } }
-///   maps: { learn: 10/s, floor: 1/10s, ceiling: 1000/s }
+///   maps: { learn: 10/s, min: 1/10s, max: 1000/s }
 /// ";
 /// let config = Config::from_str("limits.yaml", text, Format::Yaml)?;
 /// let (name, maps) = config.partners().nth(1).unwrap();
@@ -41,16 +41,16 @@ pub struct PartnerSpec {
     pub learn: Option<CallRate>,
     /// The least learned rate: a hundredth of `learn` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor: Option<CallRate>,
+    pub min: Option<CallRate>,
     /// The largest learned rate; unbounded unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ceiling: Option<CallRate>,
+    pub max: Option<CallRate>,
     /// Lets calls wait, also during pauses. Without a queue they are refused at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// The longest pause that an answer of the partner can cause: an hour unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub longest_pause: Option<Period>,
+    pub max_pause: Option<Period>,
 }
 
 /// The rate of calls to a partner: `10/s`, `5000/hour`.

@@ -84,8 +84,8 @@ pub(crate) fn borrow_of(spec: &spec::Borrow) -> Borrow {
     let borrow = Borrow::new().target(spec.target.into());
     let borrow = borrow.keep(spec.keep.into());
     let borrow = borrow.max_keys(usize::try_from(spec.max_keys.0).unwrap_or(usize::MAX));
-    match spec.most {
-        Some(most) => borrow.max(most.0),
+    match spec.max {
+        Some(max) => borrow.max(max.0),
         None => borrow,
     }
 }

@@ -170,6 +170,9 @@ pub struct Pattern {
 }
 
 /// A segment of a pattern.
+///
+/// The enum is exhaustive: a router that skipped a kind of segment would match other paths than the file says. A new kind is a
+/// breaking change.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Segment {
     /// This text.

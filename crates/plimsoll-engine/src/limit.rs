@@ -307,6 +307,7 @@ fn handle(set: &LimitSet, id: &str) -> Option<Handle> {
     match set.get(id)? {
         Part::Limiter(limiter) => Some(Handle::One(limiter)),
         Part::Keyed(limiter) => Some(Handle::Keyed(limiter)),
-        Part::Provider(_) => None,
+        // A provider, which no route and no ask can name as a limit.
+        _ => None,
     }
 }

@@ -337,7 +337,7 @@ impl Limits {
     ///
     /// let limits = Limits::from_yaml("
     /// partners:
-    ///   maps: { learn: 10/s, ceiling: 1000/s, queue: { bound: 100, timeout: 5s } }
+    ///   maps: { learn: 10/s, max: 1000/s, queue: { bound: 100, timeout: 5s } }
     /// ")?;
     /// let layer = limits.partner("maps").unwrap();
     /// assert_eq!(layer.learned_rate(), Some(10.0));

@@ -22,8 +22,8 @@ impl Partners {
                 Some((known, layer)) => change(layer, &known, spec),
                 None => build(name, spec, clock),
             };
-            let layer = match spec.longest_pause {
-                Some(longest) => layer.max_pause(longest.into()),
+            let layer = match spec.max_pause {
+                Some(max) => layer.max_pause(max.into()),
                 None => layer,
             };
             self.0.insert(name.to_owned(), (spec.clone(), layer));
@@ -44,11 +44,11 @@ fn bucket(spec: &PartnerSpec) -> Pausable<TokenBucket> {
 
 fn learn(spec: &PartnerSpec) -> Option<LearnRate> {
     let mut learn = LearnRate::from(spec.learn.as_ref()?.quota());
-    if let Some(floor) = &spec.floor {
-        learn = learn.min(floor.quota());
+    if let Some(min) = &spec.min {
+        learn = learn.min(min.quota());
     }
-    if let Some(ceiling) = &spec.ceiling {
-        learn = learn.max(ceiling.quota());
+    if let Some(max) = &spec.max {
+        learn = learn.max(max.quota());
     }
     Some(learn)
 }

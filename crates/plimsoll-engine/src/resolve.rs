@@ -315,11 +315,11 @@ pub(crate) fn cost_before(cost: &CostSpec, head: &Head<'_>) -> u64 {
         CostSpec::Estimated {
             estimate,
             default,
-            most,
+            max,
             ..
         } => {
             let cost = read(estimate, head).unwrap_or(*default);
-            most.map_or(cost, |most| cost.min(most))
+            max.map_or(cost, |max| cost.min(max))
         }
         _ => 1,
     }

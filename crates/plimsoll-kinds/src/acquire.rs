@@ -45,18 +45,19 @@ impl Provider {
     /// # Errors
     ///
     /// The refusal of a limiter in which the request cannot wait, or not for long enough.
-    pub async fn acquire<'d>(
-        &self,
-        demands: impl Into<Demands<'d>>,
-    ) -> Result<Permits<'_>, Denied> {
+    pub fn acquire<'a, 'd, D: Into<Demands<'d>>>(
+        &'a self,
+        demands: D,
+    ) -> impl Future<Output = Result<Permits<'a>, Denied>> + Send + use<'a, 'd, D> {
         let demands = demands.into();
-        let mut permits = Permits::new();
-        if let Some(refuser) = self.attempt(&demands, &mut permits)? {
-            self.request(&demands)
-                .acquire(refuser, &mut permits)
-                .await?;
+        async move {
+            let mut permits = Permits::new();
+            if let Some(refuser) = self.attempt(&demands, &mut permits)? {
+                let request = self.request(&demands);
+                request.acquire(refuser, &mut permits).await?;
+            }
+            Ok(permits)
         }
-        Ok(permits)
     }
 
     /// [`acquire`](Self::acquire), blocking the thread while it waits. For threads outside async runtimes; bound the

@@ -20,6 +20,7 @@ use crate::resource::Resource;
 /// assert_eq!(LimiterKind::Resource.as_str(), "resource");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum LimiterKind {
     /// [`Basic`]: admits or refuses, regardless of the cost.
     Basic,
@@ -63,6 +64,7 @@ impl fmt::Display for LimiterKind {
 /// assert_eq!(invalid.to_string(), "`kind` is resource (slots): expected rate or basic");
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum AnyLimiter {
     /// A limiter that admits or refuses, regardless of the cost.
     Basic(Basic),

@@ -153,15 +153,13 @@ impl KeyedLimiter {
     /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
     /// ```
     ///
+    /// The future does not borrow the limit or the key. Nothing is taken before its first poll; dropping it leaves the queue.
+    ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
-    pub async fn acquire(
-        &self,
-        key: &str,
-        demand: impl Into<Demand>,
-    ) -> Result<Permit<'static>, Denied> {
-        self.0.acquire_owned(key, demand.into()).await
+    /// The future returns [`Denied`], which holds the reason.
+    pub fn acquire(&self, key: &str, demand: impl Into<Demand>) -> Acquire<'static> {
+        self.0.acquire_owned(key, demand.into())
     }
 
     /// The answer that [`try_acquire`](Self::try_acquire) would give. Takes nothing and creates no key.

@@ -20,6 +20,9 @@ use crate::lease::Lease;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The enum is exhaustive: a decision grants or denies. New reasons to deny are added to [`Reason`](plimsoll::Reason), and a store that
+/// cannot decide returns a [`StoreError`].
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {

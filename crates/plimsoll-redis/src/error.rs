@@ -124,6 +124,7 @@ impl StoreErrorKind {
     /// use plimsoll_redis::StoreErrorKind;
     ///
     /// assert_eq!(StoreErrorKind::TimedOut.as_str(), "timed_out");
+    /// assert_eq!(StoreErrorKind::CircuitOpen.as_str(), "circuit_open");
     /// ```
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -131,7 +132,7 @@ impl StoreErrorKind {
             Self::BadAddress => "bad_address",
             Self::Unreachable => "unreachable",
             Self::TimedOut => "timed_out",
-            Self::CircuitOpen => "not_asked",
+            Self::CircuitOpen => "circuit_open",
             Self::WrongType => "wrong_type",
             Self::ScriptKilled => "script_killed",
             Self::Busy => "busy",

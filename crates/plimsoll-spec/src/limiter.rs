@@ -217,6 +217,7 @@ kinds! {
 }
 
 /// A member of `all`.
+// Exhaustive: whoever builds limiters has to handle every form of a member. This is no doc comment because the schema shows those.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Member", untagged)]
@@ -315,7 +316,7 @@ impl Limiter {
             common.outage.get_or_insert(Outage::Word(Always::Deny));
             if let Some(borrow) = &mut common.borrow {
                 let twentieth = self.kind.most().unwrap_or_default() / 20;
-                borrow.most.get_or_insert(Positive(twentieth.max(1)));
+                borrow.max.get_or_insert(Positive(twentieth.max(1)));
             }
         }
         match &mut self.kind {

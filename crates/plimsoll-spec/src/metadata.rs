@@ -99,7 +99,7 @@ fn facts(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "Other things, by names of lower-case letters, digits, `_` and `-`, at most 16 of them.",
         "type": "object",
-        "maxProperties": plimsoll::Metadata::MOST_PAIRS,
+        "maxProperties": plimsoll::Metadata::MAX_PAIRS,
         "propertyNames": { "pattern": "^[a-z][a-z0-9_-]{0,63}$" },
         "additionalProperties": generator.subschema_for::<Fact>(),
     })
@@ -114,7 +114,7 @@ impl JsonSchema for Fact {
         json_schema!({
             "description": "A text, a whole number, true or false.",
             "anyOf": [
-                { "type": "string", "minLength": 1, "maxLength": plimsoll::Metadata::LONGEST_TEXT },
+                { "type": "string", "minLength": 1, "maxLength": plimsoll::Metadata::MAX_TEXT },
                 { "type": "integer" },
                 { "type": "boolean" }
             ]

@@ -31,6 +31,8 @@ pub enum Written {
 }
 
 /// The value of a node. Scalars are text, because the field determines whether `1` is a cost or a name.
+///
+/// The enum is exhaustive: YAML, JSON and TOML have no other values.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A single value.

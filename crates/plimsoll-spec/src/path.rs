@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::problem::{Problem, label};
 use crate::tree::{Entry, Node, Value};
 
-/// One step of a path to a value in a file.
+/// One step of a path to a value in a file. The enum is exhaustive: maps and lists are the only values with values in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
     /// To a field of a map.

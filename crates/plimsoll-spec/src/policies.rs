@@ -64,6 +64,7 @@ const fn one() -> Signed {
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Fallback", untagged)]
+#[non_exhaustive]
 pub enum Fallback {
     /// They are not limited.
     Word(NoFallback),
@@ -74,6 +75,7 @@ pub enum Fallback {
 /// Operations without a policy are not limited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum NoFallback {
     /// Not limited.
     None,

@@ -69,10 +69,7 @@ impl Queue {
             QueueBoundCounts::Excess => plimsoll::Counts::Excess,
             QueueBoundCounts::Waiting => plimsoll::Counts::Waiting,
         });
-        match self.timeout {
-            None => queue,
-            Some(timeout) => queue.timeout(timeout.into()),
-        }
+        queue.timeout(self.timeout.map(std::time::Duration::from))
     }
 }
 

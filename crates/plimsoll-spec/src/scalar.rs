@@ -32,6 +32,7 @@ const A_DURATION_OR_NANOS: &str =
 /// # Ok::<(), plimsoll_spec::Problem>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Units {
     /// A mistake, in files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
     Required,

@@ -15,7 +15,8 @@ const OF_STORED: [&str; 3] = ["store", "outage", "borrow"];
 /// The JSON Schema (draft 7) of a kind of file that is read into `T`, as indented text.
 ///
 /// The schema checks fields, keywords, numbers and units. Only the reader checks conditions over the whole file, such as names that
-/// must exist.
+/// must exist. Descriptions are the doc comments of the types up to their first example: the examples are Rust, and readers of the
+/// schema write files.
 ///
 /// ```
 /// use plimsoll_spec::{Queue, schema_of};
@@ -27,9 +28,30 @@ pub fn schema_of<T: JsonSchema>() -> String {
     let generator = SchemaSettings::draft07().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     without_null(&mut schema);
+    without_code(&mut schema);
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// Cuts descriptions at their first code block.
+fn without_code(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::String(text) if name == "description" => {
+                        if let Some((prose, _)) = text.split_once("```") {
+                            *text = prose.trim_end().to_owned();
+                        }
+                    }
+                    field => without_code(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_code),
+        _ => {}
+    }
 }
 
 /// One closed map for each kind, and for each algorithm of `adaptive`, each with the common fields. Editors complete such maps

@@ -229,6 +229,7 @@ impl JsonSchema for Url {
 }
 
 /// The answer while the store cannot decide.
+// Exhaustive, like `Always`: whoever builds a store has to handle every form. This is no doc comment because the schema shows those.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]
@@ -272,12 +273,12 @@ impl Serialize for Outage {
 
 /// Borrowing: a process takes from the store in batches, and decides by itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "how to borrow, such as { most: 50 }")]
+#[serde(deny_unknown_fields, expecting = "a way to borrow such as { max: 50 }")]
 #[non_exhaustive]
 pub struct Borrow {
     /// The largest amount that a process holds for a key, and so may grant late: a twentieth of the limit unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub most: Option<Positive>,
+    pub max: Option<Positive>,
     /// The time for which a batch should last.
     #[serde(default = "micros::<50_000>")]
     pub target: Span,

@@ -123,6 +123,38 @@ impl fmt::Debug for Address {
     }
 }
 
+/// Serializes the text of `Display`: an address, or a network such as `2001:db8::/64`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Address {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Reads an address, or a network such as `2001:db8::/64`. Bits after the prefix are ignored.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Address {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        let read = match text.split_once('/') {
+            None => text.parse().ok().map(IpAddr::into),
+            Some((ip, prefix)) => {
+                ip.parse()
+                    .ok()
+                    .zip(prefix.parse().ok())
+                    .and_then(|(ip, prefix)| {
+                        // A prefix that is too long for the address was shortened.
+                        Some(Self::network(ip, prefix, prefix)).filter(|it| it.prefix == prefix)
+                    })
+            }
+        };
+        read.ok_or_else(|| {
+            let expected = "an IP address, or a network such as 192.0.2.0/24";
+            serde::de::Error::custom(format_args!("expected {expected}: {text:?}"))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

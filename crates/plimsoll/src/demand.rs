@@ -15,6 +15,8 @@ use crate::moment::Moment;
 /// assert_eq!(Priority::default(), Priority::Normal);
 /// assert_eq!(Priority::NonCritical.as_str(), "non-critical");
 /// ```
+///
+/// There are three classes, and no more will be added: a queue has one line of waiters for each. A `match` can therefore name them all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -99,24 +101,35 @@ impl Priority {
 /// A demand is refused with [`Reason::TimedOut`](crate::Reason::TimedOut) when its time is over, and at once if the
 /// limiter can compute that the wait would be longer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
 pub struct Demand {
     /// The number of permits.
     pub cost: u64,
     /// The class of the demand.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub priority: Priority,
+    #[cfg_attr(feature = "serde", serde(default, rename = "wait"))]
     pub(crate) patience: Patience,
 }
 
 /// How long a demand may wait.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub(crate) enum Patience {
+    #[default]
     Unlimited,
     /// Not at all.
     AtOnce,
     Within(Duration),
     Until(Moment),
     /// [`Until`](Self::Until), of a demand that has waited for another limiter before: see [`Demand::kept_until`].
+    /// Only a limiter of this process may ask so: from a file or a connection it is a demand with a deadline.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename(serialize = "until"), skip_deserializing)
+    )]
     Kept(Moment),
 }
 

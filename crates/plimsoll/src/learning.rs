@@ -61,6 +61,7 @@ pub trait Learning<S> {
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Sample {
     /// The moment of the grant. Time spent in the queue is not part of the latency.
@@ -133,6 +134,7 @@ impl Sample {
 /// assert_eq!(limit.limit(), 7);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Load {
     /// The moment of the tick.
@@ -172,7 +174,10 @@ impl Load {
 /// assert_eq!((insight.limit, insight.queue, insight.lost), (20, None, 0));
 /// assert_eq!((insight.baseline, insight.decision), (None, "start"));
 /// ```
+///
+/// With the feature `serde` it is serialized, and not deserialized: its words live as long as the program.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Insight {
     /// The limit.

@@ -28,8 +28,8 @@ use crate::invalid::InvalidLimit;
 ///
 /// A refusal carries one pointer for its limiter's name and metadata together, so metadata adds nothing to a decision.
 /// Therefore each distinct name with its metadata is stored once, for the life of the process. Describe limiters, not
-/// callers. It is small: at most [`MOST_PAIRS`](Self::MOST_PAIRS) pairs, of at most
-/// [`LONGEST_NAME`](Self::LONGEST_NAME) and [`LONGEST_TEXT`](Self::LONGEST_TEXT) bytes.
+/// callers. It is small: at most [`MAX_PAIRS`](Self::MAX_PAIRS) pairs, of at most
+/// [`MAX_NAME`](Self::MAX_NAME) and [`MAX_TEXT`](Self::MAX_TEXT) bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Metadata {
     phrase: Option<Box<str>>,
@@ -78,11 +78,11 @@ impl Metadata {
     /// The name of the code.
     pub const CODE: &'static str = "code";
     /// The maximum number of pairs.
-    pub const MOST_PAIRS: usize = 16;
+    pub const MAX_PAIRS: usize = 16;
     /// The maximum length of a pair's name, in bytes.
-    pub const LONGEST_NAME: usize = 64;
+    pub const MAX_NAME: usize = 64;
     /// The maximum length of a string, in bytes.
-    pub const LONGEST_TEXT: usize = 256;
+    pub const MAX_TEXT: usize = 256;
 
     /// Names that HTTP problem details (RFC 9457) and the refusals of this workspace use.
     const TAKEN: [&'static str; 8] = [
@@ -117,7 +117,7 @@ impl Metadata {
     ///
     /// # Errors
     ///
-    /// If it is empty or longer than [`LONGEST_TEXT`](Self::LONGEST_TEXT).
+    /// If it is empty or longer than [`MAX_TEXT`](Self::MAX_TEXT).
     pub fn try_phrase(mut self, phrase: &str) -> Result<Self, InvalidLimit> {
         check("phrase", phrase, TEXT)?;
         self.phrase = Some(phrase.into());
@@ -139,7 +139,7 @@ impl Metadata {
     ///
     /// # Errors
     ///
-    /// If it is empty or longer than [`LONGEST_TEXT`](Self::LONGEST_TEXT).
+    /// If it is empty or longer than [`MAX_TEXT`](Self::MAX_TEXT).
     pub fn try_code<'v>(
         mut self,
         code: impl Into<MetadataValue<'v>>,
@@ -164,7 +164,7 @@ impl Metadata {
     ///
     /// # Errors
     ///
-    /// If there are [`MOST_PAIRS`](Self::MOST_PAIRS) already; if the name is not made of lower-case letters, digits,
+    /// If there are [`MAX_PAIRS`](Self::MAX_PAIRS) already; if the name is not made of lower-case letters, digits,
     /// `_` and `-` after a letter, is too long, or is reserved for HTTP problem details, such as `status`; if the value
     /// is an empty string, or too long.
     pub fn try_pair<'v>(
@@ -187,7 +187,7 @@ impl Metadata {
         let known = self.pairs.iter().position(|(known, _)| **known == *name);
         match known {
             Some(known) => self.pairs[known].1 = value,
-            None if self.pairs.len() < Self::MOST_PAIRS => self.pairs.push((name.into(), value)),
+            None if self.pairs.len() < Self::MAX_PAIRS => self.pairs.push((name.into(), value)),
             None => return Err(InvalidLimit::new("metadata", name, "at most 16 pairs")),
         }
         Ok(self)
@@ -241,8 +241,8 @@ fn kept(field: &'static str, value: MetadataValue<'_>) -> Result<Kept, InvalidLi
 }
 
 /// The maximum length of a text or of a name, and its error message.
-const TEXT: (usize, &str) = (Metadata::LONGEST_TEXT, "1 to 256 bytes");
-const NAME: (usize, &str) = (Metadata::LONGEST_NAME, "1 to 64 bytes");
+const TEXT: (usize, &str) = (Metadata::MAX_TEXT, "1 to 256 bytes");
+const NAME: (usize, &str) = (Metadata::MAX_NAME, "1 to 64 bytes");
 
 fn check(
     field: &'static str,

@@ -14,6 +14,8 @@ use crate::invalid::Unmet;
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Unchecked", into = "Unchecked"))]
 #[must_use]
 pub struct Quota {
     units: u64,
@@ -145,5 +147,32 @@ impl Quota {
 
     pub(crate) const fn nanos(self) -> u64 {
         self.nanos
+    }
+}
+
+/// The serialized form of a [`Quota`]: reading one checks it as [`Quota::try_new`] does.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Unchecked {
+    units: u64,
+    period: Duration,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Unchecked> for Quota {
+    type Error = InvalidLimit;
+
+    fn try_from(form: Unchecked) -> Result<Self, InvalidLimit> {
+        Self::try_new(form.units, form.period)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Quota> for Unchecked {
+    fn from(quota: Quota) -> Self {
+        Self {
+            units: quota.units,
+            period: Duration::from_nanos(quota.nanos),
+        }
     }
 }

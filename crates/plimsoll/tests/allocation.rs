@@ -64,9 +64,9 @@ fn every(quota: Quota, queue: Option<Queue>, clock: &Clock) -> Vec<Arc<dyn Limit
 /// A limiter of every kind, several at once, and several of several.
 fn everything(clock: &Clock) -> Vec<Arc<dyn Limiter>> {
     let mut limiters = every(PLENTY, Some(Queue::fifo(10)), clock);
-    let all = All::new(limiters.iter().cloned()).named("all");
+    let all = All::new(limiters.iter().cloned()).with_name("all");
     limiters.push(Arc::new(all));
-    let nested = All::new(limiters.iter().cloned()).named("all of all");
+    let nested = All::new(limiters.iter().cloned()).with_name("all of all");
     limiters.push(Arc::new(nested));
     limiters
 }

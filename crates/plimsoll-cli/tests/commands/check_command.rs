@@ -100,7 +100,7 @@ limiters:
     keyed: true
     store: main
     outage: { local: 0.5 }
-    borrow: { most: 2, target: 50ms, keep: 1s, max_keys: 10000 }
+    borrow: { max: 2, target: 50ms, keep: 1s, max_keys: 10000 }
   jobs: # resource
     kind: concurrency
     limit: 4

@@ -16,24 +16,24 @@ pub(super) fn partners(context: &Context<'_>) {
         }
         match (&partner.rate, &partner.learn) {
             (Some(_), None) => {
-                let bounds = [("floor", &partner.floor), ("ceiling", &partner.ceiling)];
+                let bounds = [("min", &partner.min), ("max", &partner.max)];
                 for (field, _) in bounds.into_iter().filter(|(_, it)| it.is_some()) {
                     let message = "bounds what is learned, and `rate` is known: expected `learn`";
                     context.note(places.name(&at(field), message));
                 }
             }
             (None, Some(learn)) => {
-                let floor = partner.floor.as_ref().unwrap_or(learn);
-                let ceiling = partner.ceiling.as_ref().unwrap_or(learn);
-                if learn.is_below(floor) {
+                let min = partner.min.as_ref().unwrap_or(learn);
+                let max = partner.max.as_ref().unwrap_or(learn);
+                if learn.is_below(min) {
                     let message =
-                        format!("expected at most `learn`, which is {learn}, found {floor}");
-                    context.note(places.value(&at("floor"), message));
+                        format!("expected at most `learn`, which is {learn}, found {min}");
+                    context.note(places.value(&at("min"), message));
                 }
-                if ceiling.is_below(learn) {
+                if max.is_below(learn) {
                     let message =
-                        format!("expected at least `learn`, which is {learn}, found {ceiling}");
-                    context.note(places.value(&at("ceiling"), message));
+                        format!("expected at least `learn`, which is {learn}, found {max}");
+                    context.note(places.value(&at("max"), message));
                 }
             }
             (Some(_), Some(_)) => {

@@ -151,9 +151,10 @@ fn all(definition: &Definition, running: &Running) -> Result<Built, InvalidLimit
             let all = Rate::all(members.map(Rate::from))?;
             Arc::clone(AnyLimiter::from(all).shared())
         }
-        Class::Basic | Class::Resource => {
+        // Any limiter can be a member of an `All`.
+        _ => {
             let members = members.map(|member| Arc::new(member) as Arc<dyn Limiter>);
-            Arc::new(All::try_new(members)?.named(name))
+            Arc::new(All::try_new(members)?.with_name(name))
         }
     };
     Ok(Built::fixed(Inner::All(limiter)))

@@ -48,7 +48,7 @@ fn shares<R: Resize>(gate: Gate<R>, spec: &Spec) -> Result<Built, InvalidLimit> 
     let shares = Partitions::try_new(gate, spec.weights())?;
     shares.lend_after(spec.lend_after.into());
     let shares = match &spec.others {
-        Some(others) => shares.others(&others.0)?,
+        Some(others) => shares.try_others(&others.0)?,
         None => shares,
     };
     Ok(Built {

@@ -26,7 +26,8 @@ impl Handle {
         match class {
             Class::Basic => Basic::of(self).into(),
             Class::Rate => Rate::from(self).into(),
-            Class::Resource => Resource::from(self).into(),
+            // Any limiter can be used as a resource, a kind that is added later too.
+            _ => Resource::from(self).into(),
         }
     }
 }

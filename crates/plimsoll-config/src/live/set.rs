@@ -25,6 +25,7 @@ use crate::route::Pattern;
 /// # Ok::<(), plimsoll_config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Part {
     /// A limiter without keys.
     Limiter(AnyLimiter),

@@ -52,7 +52,7 @@ pub enum CostSpec {
         /// The cost of a request without an estimate: 1 unless set.
         default: u64,
         /// The largest estimate; a larger one is cut to it.
-        most: Option<u64>,
+        max: Option<u64>,
     },
     /// 1 for each response with one of these statuses, 0 for others: `cost: { status: [401, 403, 5xx] }`.
     Status(Vec<StatusRange>),
@@ -243,7 +243,7 @@ struct Fields {
     default: Option<Amount>,
     /// The largest estimate; a larger one is cut to it.
     #[serde(default)]
-    most: Option<Amount>,
+    max: Option<Amount>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -257,7 +257,7 @@ enum Either {
 impl Fields {
     fn cost(self) -> Result<CostSpec, &'static str> {
         let estimated = self.estimate.is_some() || self.actual.is_some();
-        let numbers = self.default.is_some() || self.most.is_some();
+        let numbers = self.default.is_some() || self.max.is_some();
         match (self.status, self.estimate) {
             (Some(_), _) if estimated || numbers => {
                 Err("a cost is an `estimate` or a `status`: expected one of them")
@@ -273,7 +273,7 @@ impl Fields {
                 estimate,
                 actual: self.actual,
                 default: self.default.map_or(1, |amount| amount.0),
-                most: self.most.map(|amount| amount.0),
+                max: self.max.map(|amount| amount.0),
             }),
             (None, None) => Err("expected an `estimate` or a `status`, found neither"),
         }
@@ -303,7 +303,7 @@ impl Serialize for CostSpec {
                 estimate,
                 actual,
                 default,
-                most,
+                max,
             } => {
                 let mut map = serializer.serialize_map(None)?;
                 map.serialize_entry("estimate", estimate)?;
@@ -311,8 +311,8 @@ impl Serialize for CostSpec {
                     map.serialize_entry("actual", actual)?;
                 }
                 map.serialize_entry("default", default)?;
-                if let Some(most) = most {
-                    map.serialize_entry("most", most)?;
+                if let Some(max) = max {
+                    map.serialize_entry("max", max)?;
                 }
                 map.end()
             }

@@ -160,7 +160,7 @@ limiters:
   b: { kind: concurrency, limit: 4, keyed: true, store: main }
 ",
     );
-    let toml = "[stores.main]\ncluster = ['redis://127.0.0.1', 'redis://127.0.0.1:7001']\nnamespace = 'shop:eu'\ndeadline = '1s'\n[stores.unused]\nurl = 'redis://127.0.0.1'\n[limiters]\na = { kind = 'fixed_window', limit = 40, window = '1s', store = 'main', outage = { local = 0.25 }, borrow = { most = 2, keep = '2s' } }\nb = { kind = 'concurrency', limit = 4, keyed = true, store = 'main', lease = '30s', outage = 'deny' }\n";
+    let toml = "[stores.main]\ncluster = ['redis://127.0.0.1', 'redis://127.0.0.1:7001']\nnamespace = 'shop:eu'\ndeadline = '1s'\n[stores.unused]\nurl = 'redis://127.0.0.1'\n[limiters]\na = { kind = 'fixed_window', limit = 40, window = '1s', store = 'main', outage = { local = 0.25 }, borrow = { max = 2, keep = '2s' } }\nb = { kind = 'concurrency', limit = 4, keyed = true, store = 'main', lease = '30s', outage = 'deny' }\n";
     let json = r#"{ "stores": { "main": { "cluster": ["redis://127.0.0.1", "redis://127.0.0.1:7001"], "namespace": "shop:eu", "deadline": "1s" },
         "unused": { "url": "redis://127.0.0.1", "deadline": "50ms", "namespace": "plimsoll" } },
         "limiters": { "a": { "kind": "fixed_window", "limit": 40, "window": "1s", "align": "epoch", "store": "main", "outage": { "local": 0.25 },

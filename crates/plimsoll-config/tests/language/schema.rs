@@ -89,11 +89,11 @@ fn what_is_new_is_known() {
         "limits: { a: { rate: 0.5/s, key: [client, 'form:user'], cost: { status: [401, 5xx, 400-404] }, mode: shadow } }",
         "limits: { a: { rate: 1/s, key: client, tiers: { by: header:x, pro: 9/s, x: unlimited, y: { concurrency: 1 } } } }",
         "limits: { a: { rate: 1/s, key: client, overrides: { 10.0.0.7: 1/s, 'a b': blocked }, without_key: skip } }",
-        "limits: { a: { rate: 1/s, cost: { estimate: 'json:/a', actual: usage, default: 1, most: 100k }, priority: critical } }",
+        "limits: { a: { rate: 1/s, cost: { estimate: 'json:/a', actual: usage, default: 1, max: 100k }, priority: critical } }",
         "limits: { a: { kind: fixed_window, limit: 1, window: 1s, cost: usage, answer: { status: 503, headers: { x: 1 } } } }",
         "routes: [{ match: [/a, /b/**], methods: [GET], hosts: ['*.a.b'], headers: { x: present }, limits: [a], name: r }]",
         "include: [a.yaml]\nx-any: { b: [1] }\nstores: { a: { url: '${URL}' }, b: { url: { env: URL } }, c: { cluster: [{ file: /x }] } }",
-        "partners: { a: { rate: 10/s, queue: { bound: 1 } }, b: { learn: 0.5/s, floor: 1/10min, ceiling: 1k/s, longest_pause: 1m } }",
+        "partners: { a: { rate: 10/s, queue: { bound: 1 } }, b: { learn: 0.5/s, min: 1/10min, max: 1k/s, max_pause: 1m } }",
         "proxies: [10.0.0.0/8, '::1']\nipv6_prefix: 64\nclient: { header: cf-connecting-ip }\nanswer: { body: x }",
     ] {
         assert_eq!(check(good), Ok(()), "{good}");

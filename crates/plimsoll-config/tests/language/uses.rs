@@ -85,12 +85,12 @@ fn costs() {
     ] {
         assert_eq!(use_of(&format!("cost: '{text}'")).cost, measured(part));
     }
-    let estimated = use_of("cost: { estimate: 'json:/max_tokens', actual: usage, most: 100k }");
+    let estimated = use_of("cost: { estimate: 'json:/max_tokens', actual: usage, max: 100k }");
     let wanted = CostSpec::Estimated {
         estimate: CostPart::Json("/max_tokens".to_owned()),
         actual: Some(CostPart::Usage),
         default: 1,
-        most: Some(100_000),
+        max: Some(100_000),
     };
     assert_eq!(estimated.cost, wanted);
     let CostSpec::Status(statuses) = use_of("cost: { status: [401, 403, 5xx, 410-420] }").cost

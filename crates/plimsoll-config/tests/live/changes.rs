@@ -72,7 +72,7 @@ fn take(part: &Part, cost: u64) -> Result<Permit<'static>, plimsoll::Denied> {
         Part::Keyed(keyed) => keyed
             .try_acquire("anna", Demand::of(cost))
             .map(Permit::into_owned),
-        Part::Provider(_) => panic!("a limiter"),
+        other => panic!("expected a limiter: {other:?}"),
     }
 }
 
@@ -80,7 +80,7 @@ fn wait(part: &Part, cost: u64) -> Acquire<'static> {
     match part {
         Part::Limiter(limiter) => limiter.shared().acquire_owned(cost.into()),
         Part::Keyed(keyed) => keyed.acquire_owned("anna", cost.into()),
-        Part::Provider(_) => panic!("a limiter"),
+        other => panic!("expected a limiter: {other:?}"),
     }
 }
 

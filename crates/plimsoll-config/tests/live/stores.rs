@@ -176,7 +176,7 @@ async fn what_was_borrowed_is_decided_here() {
         limiter(
             KINDS[4],
             1000,
-            "store: main, keyed: true, borrow: { most: 100, keep: 1h }"
+            "store: main, keyed: true, borrow: { max: 100, keep: 1h }"
         ),
     ));
     let limiter = limits.keyed("a").expect("there");
@@ -313,7 +313,7 @@ async fn what_was_borrowed_goes_back_when_the_limit_changes() {
                 "stores: {{ main: {{ {store}, namespace: {style} }} }}\nlimiters: {{ a: {limiter} }}\n"
             )
         };
-        let limits = build(&text(21, "store: main, borrow: { most: 10, keep: 1h }"));
+        let limits = build(&text(21, "store: main, borrow: { max: 10, keep: 1h }"));
         let other = build(&text(20, "store: main"));
         let limiter = one(&limits, "a");
         for _ in 0..6 {

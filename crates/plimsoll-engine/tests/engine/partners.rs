@@ -34,7 +34,7 @@ async fn call(limits: &Limits, status: StatusCode, retry_after: Option<u64>) -> 
 
 #[tokio::test]
 async fn a_known_rate_is_kept_and_pauses_are_heeded() {
-    let (limits, time) = limits("partners: { maps: { rate: 2/s, longest_pause: 1m } }");
+    let (limits, time) = limits("partners: { maps: { rate: 2/s, max_pause: 1m } }");
     let ok = StatusCode::OK;
     assert_eq!(call(&limits, ok, None).await, Some(200));
     assert_eq!(call(&limits, ok, None).await, Some(200));
@@ -51,7 +51,7 @@ async fn a_known_rate_is_kept_and_pauses_are_heeded() {
 /// A partner that takes 50 in a second, which nobody knows.
 #[tokio::test]
 async fn a_rate_that_nobody_knows_is_learned() {
-    let (limits, time) = limits("partners: { maps: { learn: 10/s, floor: 1/s, ceiling: 1000/s } }");
+    let (limits, time) = limits("partners: { maps: { learn: 10/s, min: 1/s, max: 1000/s } }");
     let in_this_second = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&in_this_second);
     let partner = service_fn(move |_: Request<()>| {
@@ -82,10 +82,10 @@ async fn a_rate_that_nobody_knows_is_learned() {
     assert!((35.0..=60.0).contains(&rate), "{rate}");
 
     // Another file with other bounds: what was learned stays.
-    let changed = "partners: { maps: { learn: 10/s, ceiling: 2000/s, queue: { bound: 5 } } }";
+    let changed = "partners: { maps: { learn: 10/s, max: 2000/s, queue: { bound: 5 } } }";
     limits.replace(&config(changed)).expect("it can be built");
     assert_eq!(learned(), Some(rate));
-    let lower = "partners: { maps: { learn: 10/s, ceiling: 20/s } }";
+    let lower = "partners: { maps: { learn: 10/s, max: 20/s } }";
     limits.replace(&config(lower)).expect("it can be built");
     assert_eq!(learned(), Some(20.0));
     limits

@@ -62,7 +62,7 @@ fn shares<R: Rule>(
     let shares = Partitions::try_new(gate, partitions.weights())?;
     shares.lend_after(partitions.lend_after.into());
     Ok(Box::new(match &partitions.others {
-        Some(others) => shares.others(&others.0)?,
+        Some(others) => shares.try_others(&others.0)?,
         None => shares,
     }))
 }

@@ -210,7 +210,7 @@ fn all(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt>
     }
     let all = All::try_new(members).map_err(InvalidSpec::from)?;
     let name = spec.common.name.as_deref();
-    let all = name.into_iter().fold(all, All::named);
+    let all = name.into_iter().fold(all, All::with_name);
     Ok(Subject::only(Arc::new(all), &spec.kind))
 }
 

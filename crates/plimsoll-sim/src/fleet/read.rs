@@ -175,10 +175,10 @@ fn sharing(fields: &Fields<'_>) -> Read<Sharing> {
 }
 
 fn borrow(node: &Node) -> Read<Borrow> {
-    let fields = Fields::of(node, "borrowing", &["most", "target", "keep"])?;
+    let fields = Fields::of(node, "borrowing", &["max", "target", "keep"])?;
     let mut borrow = Borrow::new();
-    if let Some(most) = fields.optional("most", |node| up_to(node, MOST_TOKENS))? {
-        borrow = borrow.max(most);
+    if let Some(max) = fields.optional("max", |node| up_to(node, MOST_TOKENS))? {
+        borrow = borrow.max(max);
     }
     if let Some(target) = fields.optional("target", period)? {
         borrow = borrow.target(target);

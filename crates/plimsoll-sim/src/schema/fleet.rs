@@ -42,7 +42,7 @@ fn fleet_body() -> Value {
     let borrow = map(
         [
             (
-                "most",
+                "max",
                 said(tokens.clone(), "The most that is borrowed at once."),
             ),
             (

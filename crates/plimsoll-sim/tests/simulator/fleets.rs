@@ -234,7 +234,7 @@ proptest! {
         skew in 1..5000_u64, keep in 10..2000_u64, restart in 1..20_u64, part in 0.0..1.0_f64, borrowed in any::<bool>(),
     ) {
         let way = if borrowed {
-            format!("sharing: borrowed\n  loss: {loss}\n  borrow: {{ most: {most}, keep: {keep}ms }}")
+            format!("sharing: borrowed\n  loss: {loss}\n  borrow: {{ max: {most}, keep: {keep}ms }}")
         } else {
             "sharing: assigned".to_owned()
         };

@@ -170,6 +170,7 @@ impl<'t> Aside<'t> {
 
 /// The result of [`read`](crate::read): the valid parts of a file, and its problems.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Recovered<'t, T> {
     /// The value, without entries that have mistakes. `None` if no valid value is left.
     pub value: Option<T>,

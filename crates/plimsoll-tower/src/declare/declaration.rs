@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -77,7 +78,7 @@ impl Declaration {
             Some(policy) => provided.policies().evaluate_by(policy, op, client),
             None => provided.policies().evaluate(op, client),
         };
-        match refusal(decision, self.name) {
+        match refusal(decision, self.name, client) {
             None => Ok(()),
             Some(denied) => Err(Box::new(provided.answer(head, denied))),
         }
@@ -93,11 +94,19 @@ impl Declaration {
     }
 }
 
-/// The refusal of a decision; `None` if it is allowed.
-pub(super) fn refusal(decision: Result<Decision, Closed>, name: &str) -> Option<Denied> {
+/// The refusal of a decision about a request from `client`; `None` if it is allowed.
+pub(super) fn refusal(
+    decision: Result<Decision, Closed>,
+    name: &str,
+    client: Option<IpAddr>,
+) -> Option<Denied> {
     let Ok(decision) = decision else {
         return Some(Denied::new(Reason::Closed).with_limiter(name));
     };
+    // Policies throttle a packet without an address. To an HTTP client that would say that it has asked too often.
+    if client.is_none() && decision.reason() == Some(Reason::SoftThrottle) {
+        return Some(Denied::new(Reason::NoKey).with_limiter(name));
+    }
     let after = u64::from(decision.retry_after_ms()).saturating_mul(1_000_000);
     Some(
         Denied::new(decision.reason()?)

@@ -42,7 +42,7 @@
 //! |---|---|
 //! | over the limit | 429, `Retry-After` until the next token |
 //! | locked out | 429, `Retry-After` until the lockout ends |
-//! | no address, because the server does not record it: see [`per_address`](crate::per_address) | 429, `Retry-After: 1` |
+//! | no address, because the server does not record it: see [`per_address`](crate::per_address) | 500, with the remedy in the body |
 //! | the policies are closed | 503 |
 //!
 //! # Any limit

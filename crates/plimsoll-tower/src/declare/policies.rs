@@ -1,20 +1,20 @@
 use std::fmt;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use plimsoll::{Denied, Grant, Moment, Permit, Standing};
+use plimsoll::{Denied, Grant, Moment, Permit, Reason, Standing};
 use plimsoll_policy::Policies;
 use std::net::IpAddr;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::declaration::{UNDECLARED, refusal};
+use crate::answer::Class;
 use crate::endpoint::look;
 use crate::http::{Answers, Ask, Asked, Granted, Subject, Take};
 use crate::keys::{Forwarded, Missing, TrustedProxies};
-use crate::refusals::log_misconfigured;
 use crate::{Head, HttpLimit, HttpLimitLayer, KeyFrom, RequestLimit};
 
 /// The layer that limits handlers without a declaration by the fallback. See [`PolicyLayer::answer`].
@@ -134,7 +134,7 @@ impl Provided {
     }
 
     pub(super) fn client(&self, head: &Head<'_>) -> Option<IpAddr> {
-        client_of(&self.0.client, head)
+        self.0.client.client(head)
     }
 
     pub(super) fn answer(&self, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
@@ -187,6 +187,16 @@ pub struct ByPolicy {
     is_declared: bool,
 }
 
+impl ByPolicy {
+    /// The remedy if the program does not record addresses.
+    fn missing_in_program(&self, head: &Head<'_>) -> Option<&'static str> {
+        match self.client.missing(head) {
+            Missing::InProgram(remedy) => Some(remedy),
+            Missing::InRequest => None,
+        }
+    }
+}
+
 impl Subject<Policies> for ByPolicy {
     type Key = ();
 
@@ -200,8 +210,9 @@ impl Subject<Policies> for ByPolicy {
         let Some(Take { demand, .. }) = take.filter(|_| !self.is_declared) else {
             return Ask::Pass;
         };
-        let decision = policies.evaluate(UNDECLARED, client_of(&self.client, head));
-        if let Some(denied) = refusal(decision, FALLBACK) {
+        let client = self.client.client(head);
+        let decision = policies.evaluate(UNDECLARED, client);
+        if let Some(denied) = refusal(decision, FALLBACK, client) {
             return Ask::Refused(denied);
         }
         held.permit = Some(Permit::spent(Grant::of(demand.cost(1))));
@@ -211,6 +222,17 @@ impl Subject<Policies> for ByPolicy {
     fn asked<'a>(&self, _policies: &'a Policies, _key: Option<&'a ()>) -> Asked<'a> {
         // Policies have no queue.
         Asked::Nothing
+    }
+
+    fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
+        match denied.reason() {
+            Reason::NoKey if self.missing_in_program(head).is_some() => Class::Misconfigured,
+            _ => Class::of(denied),
+        }
+    }
+
+    fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
+        self.missing_in_program(head)
     }
 
     fn standing(&self, _policies: &Policies, _key: Option<&()>) -> Option<Standing> {
@@ -229,18 +251,6 @@ impl Subject<Policies> for ByPolicy {
     fn name<'l>(&self, _policies: &'l Policies) -> Option<&'l str> {
         Some(FALLBACK)
     }
-}
-
-/// The address of the client. A missing address is logged once.
-fn client_of(client: &Forwarded, head: &Head<'_>) -> Option<IpAddr> {
-    static LOGGED: Once = Once::new();
-    let address = client.client(head);
-    if address.is_none()
-        && let Missing::InProgram(remedy) = client.missing(head)
-    {
-        LOGGED.call_once(|| log_misconfigured(remedy));
-    }
-    address
 }
 
 const FALLBACK: &str = "fallback";

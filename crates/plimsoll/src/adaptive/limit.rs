@@ -56,6 +56,8 @@ pub trait Limit: Send + fmt::Debug + 'static {
 /// # assert!(gate.try_acquire(1).is_ok());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct QueueContext {
     /// The limit that was just computed.

@@ -101,7 +101,7 @@ impl All {
 
     /// Sets the name. A refusal carries the name of the member that refused if it has one, otherwise this name.
     #[must_use]
-    pub fn named(self, name: &str) -> Self {
+    pub fn with_name(self, name: &str) -> Self {
         Self::with(self.members.limiters.clone(), Some(Name::new(name)))
     }
 

@@ -9,7 +9,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::unwind::First;
 use crate::unwind::{Payload, isolated};
 
-/// One who may set an alarm.
+/// The handle of an alarm, by which its owner sets it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct AlarmId(u32);
 
@@ -46,20 +46,20 @@ pub(super) struct Inner {
 struct Entry {
     at: Moment,
     slot: u32,
-    /// Counts over all owners of a slot, so that nobody is rung for a former one.
+    /// The generation of the owner of a slot, so that no alarm of a former owner rings for the present one.
     set: u64,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// How often it was set, by whomever.
+    /// How often the slot was set, by all of its owners.
     set: u64,
     /// The version of the latest setting.
     version: u64,
     target: Option<Weak<dyn Ring>>,
 }
 
-/// An alarm that is due, and whom to tell.
+/// An alarm that is due, and the target that it rings.
 pub(super) struct Due {
     pub(super) at: Moment,
     version: u64,
@@ -67,7 +67,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Rings. Whatever panics on the way, the one who rings goes on.
+    /// Rings. A panic of the target does not end the thread that rings.
     pub(super) fn ring(self, now: Moment) -> Result<(), Payload> {
         isolated(|| {
             let target: Option<Arc<dyn Ring>> = self.target.upgrade();
@@ -116,7 +116,7 @@ impl Alarms {
         slot.set += 1;
         let target = slot.target.take();
         inner.free.push(alarm.0);
-        // Dropping the last reference to a target frees its memory: not under the lock.
+        // Dropping the last reference to a target frees its memory, which must not happen under the lock.
         drop(inner);
         drop(target);
     }
@@ -131,7 +131,7 @@ impl Alarms {
         self.lock().pop_due(now)
     }
 
-    /// Rings everything that is due at `now`; panics come after that.
+    /// Rings all alarms that are due at `now`. The first panic of a target is stored in `panics`, for the caller to resume.
     #[cfg(feature = "tokio")]
     pub(super) fn ring_due(&self, now: Moment, panics: &mut First) {
         while let Some(due) = self.pop_due(now) {

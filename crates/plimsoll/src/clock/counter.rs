@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far from its anchor the counter is believed.
+/// The longest distance from its anchor at which the counter is used.
 pub(super) const SPAN_NANOS: u64 = 10_000_000;
 
 const SCALE_BITS: u32 = 40;
@@ -21,12 +21,12 @@ pub(super) struct Counter {
     span: u64,
     /// The count of the anchor.
     anchor: AtomicU64,
-    /// What the counter shows too little, in nanoseconds and modulo 2^64.
+    /// The offset that is added to the counter to get the time, in nanoseconds and modulo 2^64.
     ///
     /// Written before the anchor and read after it: a thread that sees an anchor sees its offset, or a later one. A
     /// thread that sees an older anchor finds that it is too far away, or that both offsets will do.
     offset: AtomicU64,
-    /// Whether somebody is changing these two.
+    /// Whether a thread is changing the anchor and the offset.
     changing: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ impl Counter {
         let counter = Self {
             scale: u64::try_from(scale).unwrap_or(u64::MAX),
             span,
-            // Too far away, for the first reading to leave another.
+            // An anchor that is too far away: the first reading stores another.
             anchor: AtomicU64::new(clock.raw().wrapping_sub(span).wrapping_sub(1)),
             offset: AtomicU64::new(0),
             changing: AtomicBool::new(false),
@@ -74,10 +74,10 @@ impl Counter {
         ((u128::from(count) * u128::from(self.scale)) >> SCALE_BITS) as u64
     }
 
-    /// Asks the kernel, and leaves what it says as an anchor.
+    /// Reads the kernel's clock, and stores the reading as an anchor.
     #[cold]
     fn correct(&self, kernel: impl Fn() -> u64) -> u64 {
-        // Only one at a time, from the reading to the writing: what is written is never older than what is there.
+        // One thread at a time reads and writes, so that no anchor is replaced by an older one.
         let mine = !self.changing.swap(true, Ordering::Acquire);
         let before = self.clock.raw();
         let now = kernel();
@@ -85,7 +85,7 @@ impl Counter {
         if !mine {
             return now;
         }
-        // Who was stopped between the two readings does not know what belongs to what.
+        // A thread that was preempted between the two readings has a pair that does not belong together.
         if count.wrapping_sub(before) <= self.span / 1000 {
             let offset = now.wrapping_sub(self.nanos(count));
             self.offset.store(offset, Ordering::Relaxed);

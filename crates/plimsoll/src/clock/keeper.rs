@@ -1,12 +1,12 @@
 //! The one thread of the process that rings the alarms of the machine's clock.
 //!
-//! All it shares with others is the list of alarms, behind one lock. The thread rings what is due, and when
-//! nothing is, notes behind that lock until when it sleeps; whoever sets an alarm that comes earlier sees the
-//! note behind the same lock and wakes it. It reads the time itself, so it may be late, but nobody's decision
+//! It shares only the list of alarms with other threads, behind one lock. The thread rings alarms that are due. When
+//! none is due, it stores behind that lock until when it sleeps. A thread that sets an earlier alarm sees
+//! that under the same lock, and wakes the thread. The thread reads the time itself, so it may be late, but no decision
 //! depends on it.
 //!
-//! Nothing that panics while it rings ends the thread. Should it end all the same, or never have come along
-//! to this process (only the thread that forks does), the next one to set an alarm starts another.
+//! A panic of a target does not end the thread. If the thread has ended all the same, or is missing because the process was
+//! forked, the next caller that sets an alarm starts another.
 
 use std::process;
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ pub(super) struct Keeper {
 
 static KEEPER: LazyLock<Keeper> = LazyLock::new(Keeper::new);
 
-/// That of this process.
+/// The keeper of this process.
 pub(super) fn keeper() -> &'static Keeper {
     &KEEPER
 }
@@ -42,7 +42,7 @@ impl Keeper {
         }
     }
 
-    /// Sets an alarm, and sees to it that somebody rings it.
+    /// Sets an alarm, and starts the thread that rings it if there is none.
     pub(super) fn set(&'static self, setting: Setting) {
         self.note(setting);
         if setting.at.is_known() {
@@ -50,7 +50,7 @@ impl Keeper {
         }
     }
 
-    /// Sees to it that there is a thread.
+    /// Starts the thread if there is none.
     pub(super) fn attend(&'static self) {
         let this = process::id();
         if self.process.load(Ordering::Acquire) != this {
@@ -88,7 +88,7 @@ impl Keeper {
             keeper: self,
             process: this,
         };
-        // If no thread is to be had now, the closure is dropped, and the next one to set an alarm tries again.
+        // If the system has no thread now, the closure is dropped, and the next caller that sets an alarm tries again.
         let _ = thread::Builder::new()
             .name("plimsoll-clock".to_owned())
             .spawn(move || {
@@ -98,7 +98,7 @@ impl Keeper {
             });
     }
 
-    /// What the thread does: rings whatever falls due, until it is stopped.
+    /// The loop of the thread: rings alarms when they are due, until it is stopped.
     pub(super) fn keep(&self, now: impl Fn() -> Moment, go_on: impl Fn() -> bool) {
         loop {
             let mut inner = self.alarms.lock();
@@ -113,7 +113,7 @@ impl Keeper {
                 }
                 continue;
             }
-            // Without an alarm, until there is one.
+            // Without an alarm the thread sleeps until one is set.
             let until = inner.next().unwrap_or(Moment::NEVER);
             inner.asleep_until = until;
             let span = Duration::from_nanos(until.nanos_since(time).min(LONGEST_NANOS));
@@ -139,7 +139,7 @@ impl Keeper {
 /// The longest sleep in one piece: a day.
 const LONGEST_NANOS: u64 = 86_400_000_000_000;
 
-/// Notes the end of the thread, whatever it ends by.
+/// Records the end of the thread, also if a panic ended it.
 struct Running {
     keeper: &'static Keeper,
     process: u32,
@@ -190,8 +190,8 @@ mod tests {
         }
     }
 
-    /// What a child of `fork` inherits: alarms, and the notes of a thread that stayed in the parent. It relied on
-    /// them, and granted nothing to whoever waited.
+    /// A child of `fork` inherits the alarms, and the record of a thread that stayed in the parent. The child relied on
+    /// that record, and its waiters were never served.
     #[test]
     fn a_process_that_has_inherited_a_keeper_starts_a_thread_of_its_own() {
         let keeper = keeper();

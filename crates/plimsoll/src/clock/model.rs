@@ -1,5 +1,5 @@
-//! Every interleaving of the thread that rings with those who set alarms: no alarm is lost (the model would never
-//! end) and none rings for a setting that another has taken the place of.
+//! Every interleaving of the thread that rings with threads that set alarms: no alarm is lost (the model would never
+//! end), and none rings for a setting that was replaced.
 
 use std::sync::{Arc, Weak};
 
@@ -140,7 +140,7 @@ fn the_time_that_passes_wakes_a_thread_that_just_falls_asleep() {
     });
 }
 
-/// Two who leave the lock of a gate in another order than they decided in.
+/// Two threads that leave the lock of a gate in another order than they decided in.
 #[test]
 fn of_two_settings_the_one_that_was_decided_on_last_is_rung() {
     check(|| {

@@ -15,10 +15,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::counter::Counter;
 use crate::Moment;
 
-/// What is added to the kernel's monotonic clock, modulo 2^64; 0 before anybody has asked.
+/// What is added to the kernel's monotonic clock, modulo 2^64; 0 before the first reading.
 static OFFSET: AtomicU64 = AtomicU64::new(0);
 
-/// Of how much time nobody is late: says that nobody has asked yet. No sum of it and a moment overflows before the year
+/// A lateness that no clock has: it says that the kernel was not asked yet. No sum of it and a moment overflows before the year
 /// 2400.
 const NOT_ASKED: u64 = 1 << 62;
 
@@ -45,7 +45,7 @@ pub(super) fn precise_now() -> Moment {
     Moment::from_nanos(counter.now(kernel_now))
 }
 
-/// By how many ticks the coarse time may be late. With two of them a machine whose ticks were passed over was later by some
+/// The number of ticks by which the coarse time may be late. Two were too few: a machine that skipped ticks was later by some
 /// microseconds now and then, for minutes.
 pub(super) const TICKS_LATE: u64 = 3;
 
@@ -62,7 +62,7 @@ pub(super) fn late_nanos() -> u64 {
 }
 
 /// Whether `moment` has not come yet, although it is only known that the coarse time was `now`. May say no before
-/// anybody has asked the kernel for its ticks.
+/// the kernel was asked for its ticks.
 #[inline]
 pub(super) fn is_surely_before(now: Moment, moment: Moment) -> bool {
     // One load, one addition: this is asked at every refusal.

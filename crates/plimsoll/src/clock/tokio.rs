@@ -12,15 +12,15 @@ use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::unwind::First;
 
-/// Rings alarms from a task of each runtime in which somebody waits. A task ends when no alarm is set.
+/// Rings alarms from a task of each runtime in which a caller waits. A task ends when no alarm is set.
 ///
 /// Where there is no runtime, or the last one ended before its alarms rang, the thread of the machine's clock
 /// rings instead, after as much real time.
 pub(super) struct Driver {
-    /// The runtime in which the clock was made, for who waits outside of any.
+    /// The runtime in which the clock was made, for callers that wait outside of any runtime.
     built_in: Option<Handle>,
     origin: Instant,
-    /// The latest moment anybody has seen: threads outside a paused runtime see another time.
+    /// The latest moment that any thread has seen: threads outside a paused runtime see another time.
     latest: AtomicU64,
     alarms: Alarms,
     drives: Mutex<Drives>,
@@ -85,7 +85,7 @@ impl Driver {
         }
     }
 
-    /// Sees to it that somebody rings who lives as long as the one who waits.
+    /// Starts a task that rings, in a runtime that lives as long as the caller that waits.
     pub(super) fn attend(this: &Arc<Self>) {
         let runtime = Handle::try_current().ok().or_else(|| this.built_in.clone());
         let mut drives = lock(&this.drives);

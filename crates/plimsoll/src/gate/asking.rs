@@ -163,7 +163,7 @@ impl<R: Rule> Core<R> {
     /// The error of a waiter that lost its place.
     pub(super) fn lost(&self, reason: Reason) -> Denied {
         self.look(|rule, _, state, now| {
-            let refusal = Refusal::until_returned().because(reason);
+            let refusal = Refusal::until_returned().with_reason(reason);
             self.denied(rule, refusal, state, now)
         })
     }
@@ -180,19 +180,19 @@ impl<R: Rule> Core<R> {
             .full_at(state, now)
             .map_or(Moment::NEVER, |at| at.max(now));
         let room = (rule.limit(), rule.remaining(state, now));
-        Denied::from_rule(refusal.full_at(full_at), now, room, self.name)
+        Denied::from_rule(refusal.with_full_at(full_at), now, room, self.name)
     }
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// What has to stay free for waiters if the owner of a place, or a newcomer without one, takes before them; a refusal
-    /// if it may not, whatever the rule says.
+    /// The amount that must stay free for waiters if a demand takes before them: the owner of `place`, or a new demand without one.
+    /// Returns a refusal if the demand may not take before them, whatever the rule says.
     fn admit(&self, demand: Demand, place: Option<Ticket>) -> Result<u64, Refusal> {
         if self.inside.closed {
-            return Err(Refusal::until_returned().because(Reason::Closed));
+            return Err(Refusal::until_returned().with_reason(Reason::Closed));
         }
         if demand.cost > self.rule.limit() {
-            return Err(Refusal::until_returned().because(Reason::TooLarge));
+            return Err(Refusal::until_returned().with_reason(Reason::TooLarge));
         }
         let (waiters, class) = (&self.inside.waiters, demand.priority.class());
         let reserved = match place {
@@ -240,7 +240,7 @@ impl<R: Rule> Turn<'_, R> {
     fn behind_waiters(&self, demand: Demand) -> Refusal {
         let refusal = peek(self.rule, self.state, self.now, demand.cost).err();
         let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
-        Refusal::until(Moment::NEVER).because(reason)
+        Refusal::until(Moment::NEVER).with_reason(reason)
     }
 
     /// Completes a refusal that the rule has counted: while others wait, when it could be granted depends on them too.

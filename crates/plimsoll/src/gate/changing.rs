@@ -256,7 +256,7 @@ mod tests {
         Moment::from_nanos(nanos)
     }
 
-    /// Whoever has read the clock before others who are served first comes behind the lock with an earlier moment. Its
+    /// A caller that read the clock before others, and gets the lock after them, has an earlier moment than they. Its
     /// permit carried that moment, and the rule had recorded another.
     #[test]
     fn a_permit_carries_the_moment_at_which_the_rule_recorded_it() {

@@ -33,7 +33,7 @@ impl<R: Rule> Gate<R> {
     pub fn subscribe(&self, capacity: usize) -> Events {
         let (writer, events) = Writer::new(capacity);
         self.core.enter(self.core.clock.precise_now(), |turn| {
-            // Only the newcomer does not know these. It does not wait yet.
+            // Only the new subscriber has not got these numbers yet. It does not wait for events yet.
             let event = |kind| turn.inside.event(kind, turn.rule, turn.state, turn.now);
             writer.emit(event(EventKind::LimitChanged), &mut drop);
             if turn.inside.queue.is_some() {

@@ -9,15 +9,15 @@ use super::locked::{Inside, Turn};
 use crate::queue::{Evicted, Order, Waiters};
 use crate::{Demand, Moment, Rule};
 
-/// So often a rule is asked when a cost fits. Twice is enough for one that keeps to what it says.
+/// How often a rule is asked when a cost fits. Twice is enough for a rule whose first answer is right.
 const TRIES: usize = 4;
 
 pub(super) struct Forecast<S> {
     /// The state after all waiters of a class and above have been served.
     served: Option<Served<S>>,
-    /// Whether that is still so.
+    /// Whether that state is still current.
     holds: bool,
-    /// The state as it will be when a newcomer, or those it has to wait for besides, have been served too.
+    /// The state after a new demand, and the waiters that are served before it besides those, have been served too.
     newcomer: Option<Served<S>>,
     /// The last hint, while it holds.
     hint: Option<Hint>,
@@ -192,13 +192,13 @@ impl<S: Clone> Served<S> {
     }
 
     fn serve<R: Rule<State = S>>(&mut self, rule: &R, cost: u64) {
-        // A limit that has shrunk may be too small for one who waits: it is refused when its turn comes, and takes
+        // A limit that has shrunk may be too small for a waiter. The waiter is refused at its turn, and takes
         // nothing.
         if cost > rule.limit() {
             return;
         }
-        // Refused with the moment at which it fits, then taken at that moment. A rule that puts it off again and again
-        // must not keep everybody waiting for the answer.
+        // The rule refuses with the moment at which the cost fits, and is then asked at that moment. A rule that names a later moment each
+        // time must not keep the caller in this loop.
         for _ in 0..TRIES {
             match take(rule, &mut self.state, self.at, cost) {
                 Ok(()) => return,

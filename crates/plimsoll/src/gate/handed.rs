@@ -1,8 +1,8 @@
 //! Answers that are read without the lock: which places in the queue a returned permit was handed to.
 //!
-//! A place that is handed a permit is free at once. Its former owner learns of it from a cell, one for each place, that is
-//! never moved: the cells are in chunks, each twice as long as the one before, which are allocated when the first of their
-//! places has an owner.
+//! A place whose waiter is handed a permit is free at once. The waiter reads the grant from a cell. There is one cell for each place, and
+//! cells are never moved: they are in chunks, each twice as long as the one before, and a chunk is allocated when the first of its
+//! places is used.
 
 use std::sync::OnceLock;
 
@@ -16,15 +16,15 @@ const CHUNKS: usize = 32;
 
 type Chunk = OnceLock<Box<[AtomicU64]>>;
 
-/// For each place, the number of its owner since it was last handed a permit: whoever had it before was granted.
+/// For each place, the generation of its owner since the place was last handed a permit: owners of earlier generations were granted.
 pub(super) struct Handed(OnceLock<Box<[Chunk; CHUNKS]>>);
 
 impl Default for Handed {
     fn default() -> Self {
         let handed = Self(OnceLock::new());
         if cfg!(loom) {
-            // The model checker does not know that who finds a chunk sees its cells: it knows its own primitives only. So there
-            // they are made before anybody looks for them.
+            // The model checker knows only its own primitives, and not that a thread that finds a chunk sees its cells. So in a
+            // model the cells are made before any thread reads them.
             handed.cells(0);
             handed.cells(1);
         }
@@ -43,7 +43,7 @@ fn position(index: usize) -> (usize, usize) {
 impl Handed {
     /// Whether this place was handed a permit, if its owner has not read another answer before.
     ///
-    /// What the thread did that returned the permit happened before.
+    /// The work of the thread that returned the permit happened before this returns true.
     #[inline]
     pub(super) fn has(&self, ticket: Ticket) -> bool {
         let (chunk, at) = position(ticket.index());
@@ -51,13 +51,13 @@ impl Handed {
         cell().is_some_and(|cell| cell.load(Ordering::Acquire) > ticket.generation())
     }
 
-    /// Whether anybody ever waited here.
+    /// Whether any demand has ever waited in this queue.
     #[inline]
     pub(super) fn is_used(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// Makes the cell of a place that is new: where waiters come and go nothing is allocated.
+    /// Makes the cell of a new place. A place that is used again has its cell: no allocation is needed.
     #[inline]
     pub(super) fn prepare(&self, ticket: Ticket) {
         if ticket.generation() == 0 {
@@ -65,7 +65,7 @@ impl Handed {
         }
     }
 
-    /// Tells the owner of this place, which is free from now on. Only with the lock held.
+    /// Marks the owner of this place as granted. The place is free from now on. The caller holds the lock.
     #[inline]
     pub(super) fn tell(&self, ticket: Ticket) {
         let (chunk, at) = position(ticket.index());

@@ -1,9 +1,8 @@
 //! Handing on: the short way through the lock for a limit whose permits go from one task to the next.
 //!
 //! While demands wait for returned permits and nothing else goes on, a permit that is returned is granted to the head of the
-//! queue, and whoever joins stands behind others. Neither changes what the clock, a subscriber or a deadline would have to
-//! be told, and the state stays where it is. So neither takes the detour through [`enter`](Core::enter), whose answer to
-//! the same demand is the same.
+//! queue, and a demand that joins stands behind others. Neither changes an alarm, an event or a deadline, and the state stays behind
+//! the lock. So both skip [`enter`](Core::enter), which would give the same answer.
 
 use std::task::Waker;
 
@@ -32,10 +31,10 @@ impl<R: Rule> Inside<R> {
 }
 
 impl<R: Rule> Core<R> {
-    /// Whether permits are handed on: they are returned, and when that is does not matter.
+    /// Whether permits are handed on: they are returned, and the rule does not depend on the time of the return.
     pub(super) const HANDS_ON: bool = R::RETURNS_PERMITS && R::Fast::TIMELESS;
 
-    /// Joins the queue behind others, with the waker. `None` if that takes more than that, or the demand may be granted.
+    /// Joins the queue behind others, with the waker. `None` if the demand may be granted, or the slow path has more to do for it.
     #[inline(always)]
     pub(super) fn join(&self, demand: &Demand, waker: &mut Option<Waker>) -> Option<Ticket> {
         let now = self.clock.now();
@@ -66,8 +65,8 @@ impl<R: Rule> Core<R> {
         Some(waiters.push_last(class, demand.cost, now, waker))
     }
 
-    /// Returns what was taken then to the head of the queue. False if that takes more than that: then nothing has
-    /// happened.
+    /// Hands a permit that was granted at `taken`, and is returned, to the head of the queue. False if the slow path has to do it: then nothing
+    /// has happened.
     #[inline(always)]
     pub(super) fn hand_on(&self, taken: Moment, cost: u64) -> bool {
         let mut inside = lock(&self.inside);
@@ -94,7 +93,7 @@ impl<R: Rule> Core<R> {
         if !inside.plain {
             return None;
         }
-        // When nobody waits any more, the state goes back into the word.
+        // When the queue is empty, the state goes back into the word.
         let front = inside.waiters.front()?;
         let state = inside.state.as_mut()?;
         let (rule, now) = (&self.rule, inside.latest);
@@ -110,7 +109,7 @@ impl<R: Rule> Core<R> {
                 more: false,
             });
         }
-        // Asked before the head is granted: a rule may panic. What will never fit is refused when it comes to the head.
+        // The rule is asked before the head is granted, because it may panic. A demand that will never fit is refused when it is the head.
         let more = front.next > limit || peek(rule, state, now, front.next).is_ok();
         inside.counts.granted += 1;
         let (ticket, to) = inside.waiters.hand_over(front);
@@ -119,7 +118,7 @@ impl<R: Rule> Core<R> {
     }
 }
 
-/// What a returned permit came to.
+/// The result of returning a permit to a queue.
 struct Handed {
     /// The waker of the waiter that was granted.
     to: Option<Waker>,

@@ -26,7 +26,7 @@ impl Ended {
     }
 }
 
-/// Whether something is to be learned from how work went. That it was too much is always worth knowing.
+/// Whether a rule learns from the work. It always learns from an overload.
 #[inline]
 pub(super) fn teaches(grant: Grant, outcome: Outcome) -> bool {
     match outcome {
@@ -37,12 +37,12 @@ pub(super) fn teaches(grant: Grant, outcome: Outcome) -> bool {
 }
 
 impl<R: Rule> Core<R> {
-    /// When work begins that may be granted on the fast path, and whether its time is taken.
+    /// The start of work that may be granted on the fast path, and whether the work is timed.
     ///
-    /// To read the processor's counter twice takes longer than to grant and give back. So where very much is
-    /// granted a rule may choose what it learns from; the rest knows only the tick in which it began.
+    /// Reading the processor's counter twice takes longer than a grant and a return. So at high rates
+    /// a rule may choose the work that it learns from; for the rest only the tick of its start is known.
     ///
-    /// A rule that does not depend on time has none read; see [`Grant::is_dated`].
+    /// For a rule that does not depend on time no clock is read; see [`Grant::is_dated`].
     #[inline(always)]
     pub(super) fn start(&self) -> (Moment, bool) {
         if R::Fast::TIMELESS {
@@ -79,7 +79,7 @@ impl<R: Rule> Core<R> {
         self.learn(ended, Load::of(now, in_use, 0));
     }
 
-    /// Learns from work that ended while this was going on.
+    /// Learns from work that ended during this turn.
     #[inline]
     pub(super) fn learn(&self, ended: Ended, load: Load) {
         let sample = Sample {
@@ -97,8 +97,8 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Lets the rule learn from the passing of time, if it is time. For those who are refused, once they hold no
-    /// lock: while nothing else happens, nobody else tells it.
+    /// Lets the rule learn from the passing of time, if a tick is due. A refused caller does this once it holds no
+    /// lock: while all demands are refused, nothing else would.
     #[inline]
     pub(super) fn tick_if_due(&self, now: Moment) {
         if let Some(learning) = self.rule.learning()
@@ -133,7 +133,7 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// What goes on now.
+    /// The present load.
     pub(super) fn load(&self) -> Load {
         let in_use = self.rule.in_use(self.state, self.now);
         Load::of(self.now, in_use, self.inside.waiters.queued())

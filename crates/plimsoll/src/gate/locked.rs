@@ -37,7 +37,7 @@ pub(super) struct Inside<R: Rule> {
     pub(super) waiters: Waiters,
     pub(super) bookings: Bookings,
     pub(super) forecast: Forecast<R::State>,
-    /// When the head of the queue is served if nothing else happens.
+    /// The moment at which the head of the queue is due if nothing else happens.
     pub(super) due: Moment,
     /// Whether permits that are returned are [handed on](Core::hand_on), as the last turn left the queue. Between two turns
     /// waiters only join or are handed what is returned, which changes nothing about that.
@@ -46,7 +46,7 @@ pub(super) struct Inside<R: Rule> {
     pub(super) counts: Counted,
     /// The subscribers. While there are any, the state stays here.
     pub(super) listeners: Vec<Box<dyn Sink>>,
-    /// The numbers that they know.
+    /// The numbers of the last event that the subscribers got.
     pub(super) reported: Reported,
 }
 
@@ -113,15 +113,15 @@ impl<R: Rule> Turn<'_, R> {
         self.inside.order()
     }
 
-    /// When what is granted in this turn is granted.
+    /// The stamp of grants of this turn.
     pub(super) fn stamp(&self) -> Stamp {
-        // On the fast path others may have come further than this turn knows.
+        // Threads on the fast path may have seen a later time than this turn.
         let at = self.rule.recorded_at(self.state, self.now);
         self.inside.resets.stamp(at)
     }
 }
 
-/// After a rule has panicked, waiters are served again so much later.
+/// The delay until waiters are served again after a rule has panicked.
 const AGAIN_NANOS: u64 = 1_000_000_000;
 
 impl<R: Rule> Core<R> {
@@ -176,7 +176,7 @@ impl<R: Rule> Core<R> {
                 return;
             }
             if let Err(panic) = self.enter_once(now, wakeups, |turn| turn.serve(BATCH)) {
-                // It happened while others were served: the operation of the caller is done.
+                // The panic happened while other waiters were served: the operation of the caller is done.
                 discard(panic);
             }
         }
@@ -201,7 +201,7 @@ impl<R: Rule> Core<R> {
             Some(state) => state,
             None => self.park(now),
         };
-        // Out of the way while it is used, and back unless another has taken its place.
+        // The rule is taken out while it is used, and put back unless it was replaced meanwhile.
         let mut changed = inside.changed.take();
         let done = isolated(|| {
             let output = op(&mut Turn {
@@ -216,7 +216,7 @@ impl<R: Rule> Core<R> {
             if !inside.listeners.is_empty() {
                 inside.emit_changes(rule, &state, now, wakeups);
             }
-            // If more is to be served, it is so at once, without the clock.
+            // If more waiters are due, they are served at once, without an alarm.
             if !wakeups.has(BATCH) {
                 self.decide_alarm(inside, Some((rule, &state)), now, wakeups);
             }

@@ -63,7 +63,7 @@ impl<R: Rule> Core<R> {
         })?;
         let rule = &self.rule;
         let answer = if demand.cost > rule.limit() {
-            Err(Refusal::until_returned().because(Reason::TooLarge))
+            Err(Refusal::until_returned().with_reason(Reason::TooLarge))
         } else {
             rule.peek(&state, now, demand.cost.max(1))
         };
@@ -122,7 +122,7 @@ impl<R: Rule> Core<R> {
     fn check_saturation_inside(&self) -> Result<(), Denied> {
         self.look(|rule, inside, state, now| {
             if inside.closed {
-                let refusal = Refusal::until_returned().because(Reason::Closed);
+                let refusal = Refusal::until_returned().with_reason(Reason::Closed);
                 return Err(self.denied(rule, refusal, state, now));
             }
             let in_use = u128::from(rule.in_use(state, now)) + inside.waiters.weight();
@@ -144,7 +144,7 @@ impl<R: Rule> Core<R> {
                 Err(refusal) if alone => refusal,
                 _ => Refusal::until_returned(),
             };
-            let refusal = refusal.because(Reason::Saturated);
+            let refusal = refusal.with_reason(Reason::Saturated);
             Err(self.denied(rule, refusal, state, now))
         })
     }

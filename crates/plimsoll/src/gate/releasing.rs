@@ -25,13 +25,13 @@ impl<R: Rule> Source for Core<R> {
         if !R::RETURNS_PERMITS {
             return;
         }
-        // Where waiters come and go, the addition would mostly be in vain: then it is left out, and the line of the word not written.
+        // Where demands often wait, the word is mostly parked and the addition would fail. It is then skipped, and the cache line of the word not written.
         if Self::HANDS_ON && self.handed.is_used() && self.is_parked() {
             return self.give_back_parked(cost, taken, how, outcome);
         }
         let learns = self.rule.learning().is_some();
         let limit = if learns { self.rule.limit() } else { 0 };
-        // Released to the thread that takes next: what was done under the permit happened before.
+        // The release orders the work under the permit before the work of the thread that takes next.
         let word = self.word.fetch_add(cost & RETURNED, Ordering::AcqRel);
         if word & PARKED != 0 {
             return self.give_back_parked(cost, taken, how, outcome);
@@ -76,11 +76,11 @@ impl<R: Rule> Shareable for Core<R> {
 }
 
 impl<R: Rule> Core<R> {
-    /// As if so much had not been taken. `whole` says whether that takes a grant back.
+    /// Undoes the taking of a cost. `whole` says whether that takes back a whole grant.
     fn put_back(&self, grant: Grant, whole: bool, era: Era) {
         let at = grant.taken;
-        // By the reading that grants on the fast path have: what is undone in the tick in which it was granted is undone
-        // exactly. By the precise time, the refill of up to a tick would seem to have come since.
+        // This reads the same clock as grants on the fast path, so a grant that is undone in its own tick is undone exactly. By the
+        // precise time, the refill of up to a tick would seem to have come since.
         self.enter(self.clock.now().max(at), |turn| {
             turn.inside.counts.undone += u64::from(whole);
             if turn.put_back(Stamp { at, era }, grant.cost) {
@@ -100,7 +100,7 @@ impl<R: Rule> Core<R> {
         (priority, timed): (Priority, bool),
         outcome: Outcome,
     ) {
-        // It has only grown since.
+        // The value has only grown since it was read.
         let strayed = self.word.load(Ordering::Relaxed) > MARK + STRAY;
         let plain = Self::HANDS_ON && !strayed && self.rule.learning().is_none();
         if plain && self.hand_on(taken, cost) {
@@ -119,7 +119,7 @@ impl<R: Rule> Core<R> {
     #[inline(never)]
     fn give_back_locked(&self, grant: Grant, outcome: Outcome, strayed: bool) {
         let learns = self.rule.learning().is_some() && teaches(grant, outcome);
-        // Before the lock: waiting for it is not part of the work.
+        // The time is read before the lock is taken, because waiting for the lock is not part of the work.
         let now = self.clock.now();
         let load = self.enter(now, |turn| {
             let load = learns.then(|| turn.load());
@@ -140,8 +140,8 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Refunds what was taken then; returns false if that was before the last reset, which has refunded it already. No
-    /// reset returns what permits of a limit whose permits are returned hold.
+    /// Refunds a grant of that stamp. Returns false if the grant was before the last reset, which has refunded it already. Where
+    /// permits are returned, a reset does not return those in use.
     pub(super) fn put_back(&mut self, taken: Stamp, cost: u64) -> bool {
         if !R::RETURNS_PERMITS && !self.inside.resets.are_before(taken) {
             return false;
@@ -189,7 +189,7 @@ impl<R: Rule> Gate<R> {
             era,
         };
         self.core.enter(self.core.clock.precise_now(), |turn| {
-            // A reset has made good what was taken before it.
+            // A reset has refunded the grants before it.
             if !turn.inside.resets.are_before(granted) {
                 return;
             }

@@ -3,11 +3,11 @@
 //! # Refunds
 //!
 //! Later bookings received their moments on the assumption that the earlier ones keep theirs.
-//! Giving everything back would let two bursts meet, so a cancelled booking gives back only what nobody
-//! after it has already been put behind: its cost less what was booked after it and had to wait, up to
-//! the latest of those that still stand.
+//! Refunding a cancelled booking completely would let two bursts meet. So it refunds only the part that no later booking
+//! was delayed by: its cost less the costs that were booked after it and had to wait, up to
+//! the latest booking that is still open.
 //!
-//! A booking that is undone, as if it had never been made, gives back the rest too, as soon as those behind it are gone.
+//! A booking that is undone, as if it had never been made, refunds the rest too, as soon as the bookings behind it are gone.
 
 use std::collections::VecDeque;
 
@@ -55,7 +55,7 @@ impl<R: Rule> Core<R> {
         deadline: Moment,
     ) -> Result<(Hold<'a>, Moment), Refusal> {
         let now = turn.now;
-        // Ahead of those who wait nothing can be taken.
+        // A booking cannot take before demands that wait.
         if !turn.inside.closed
             && (1..=turn.rule.limit()).contains(&demand.cost)
             && turn.inside.waiters.is_empty()
@@ -64,7 +64,7 @@ impl<R: Rule> Core<R> {
             if ready_at > deadline {
                 let refusal = turn.rule.peek(turn.state, now, demand.cost).err();
                 let reason = refusal.map_or(Reason::Exhausted, |refusal| refusal.reason);
-                return Err(Refusal::until(ready_at).because(reason));
+                return Err(Refusal::until(ready_at).with_reason(reason));
             }
             *turn.state = ahead;
             turn.inside.counts.granted += 1;
@@ -89,7 +89,7 @@ impl<R: Rule> Core<R> {
         if !R::RETURNS_PERMITS {
             ready_at = turn.turn_of(demand, Evicted::NOBODY);
             if ready_at > deadline {
-                return Err(Refusal::until(ready_at).because(refusal.reason));
+                return Err(Refusal::until(ready_at).with_reason(refusal.reason));
             }
             // No bound refuses it, and it waits until its time.
             waiting.0.patience = Patience::Unlimited;
@@ -159,7 +159,7 @@ pub(super) struct Refund {
     pub(super) taken: Moment,
 }
 
-/// When there are so many more entries than open ones, those that say nothing any more are swept out.
+/// When there are this many more entries than twice the open ones, entries without effect are removed.
 const SPARE: usize = 16;
 
 impl Bookings {
@@ -201,7 +201,7 @@ impl Bookings {
         } else if !past {
             // Once: what is withheld now stays so.
             self.entries[at].owed = self.entries[at].cost;
-            // Of those behind it, the ones whose time has passed count too: a booking made after an earlier one was
+            // Bookings behind it whose moment has passed count too: a booking that was made after an earlier one was
             // cancelled may be due first, and was still put behind this one.
             self.pay(at, now, Moment::ORIGIN, &mut refund);
             self.entries[at].owed = 0;
@@ -278,8 +278,8 @@ impl Bookings {
         {
             self.entries.pop_front();
         }
-        // One that is never settled must not keep those behind it for ever. Only one that can still be cancelled in
-        // time is asked what stands behind it.
+        // A booking that is never settled must not keep the entries behind it for ever. Only for a booking that can still be cancelled in
+        // time are the entries behind it needed.
         if self.entries.len() > 2 * self.open + SPARE {
             let mut in_time = false;
             self.entries.retain(|entry| {

@@ -44,18 +44,18 @@ impl WideStamp {
 /// The last reset of a gate.
 #[derive(Default)]
 pub(super) struct Resets {
-    /// When the last one was.
+    /// The moment of the last reset.
     at: Moment,
-    /// How many there were in that instant; none, if there has not been any.
+    /// The number of resets in that instant; 0 if there was none.
     era: Era,
     /// Whether the state stays behind the lock until that instant is over.
     holds: bool,
-    /// When it is over for all threads, by a clock that may be late as well.
+    /// The moment at which that instant is over for all threads, on a clock that may be late.
     until: Moment,
 }
 
 impl Resets {
-    /// Those of a gate whose state began then, on a clock that may be late by `late`.
+    /// The resets of a gate whose state began at that moment, on a clock that may be late by `late`.
     pub(super) fn since(start: Stamp, late: Duration) -> Self {
         Self {
             at: start.at,
@@ -65,7 +65,7 @@ impl Resets {
         }
     }
 
-    /// Everything starts anew at `now`, which is not before anything that was granted. Its number in that instant is at
+    /// Records a reset at `now`, which is not before any grant. Its number in that instant is at
     /// least that of `start`.
     pub(super) fn reset(&mut self, now: Moment, late: Duration, start: Option<Stamp>) {
         let era = self.era_at(now).next();
@@ -74,7 +74,7 @@ impl Resets {
         *self = Self::since(Stamp { at: now, era }, late);
     }
 
-    /// What is granted at `now` is granted then.
+    /// The stamp of a grant at `now`.
     #[inline]
     pub(super) fn stamp(&self, now: Moment) -> Stamp {
         // Where nothing is held back, the instant of the last reset is over.
@@ -95,7 +95,7 @@ impl Resets {
         }
     }
 
-    /// Whether what was granted then was granted after the last reset.
+    /// Whether a grant of that stamp was after the last reset.
     pub(super) fn are_before(&self, granted: Stamp) -> bool {
         if granted.era == Era::LOST {
             return false;

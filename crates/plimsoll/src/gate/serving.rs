@@ -80,7 +80,7 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// Ends the wait of a demand, and counts how.
+    /// Ends the wait of a demand, and counts the result.
     pub(super) fn settle(&mut self, ticket: Ticket, status: Status) {
         match status {
             Status::Granted(_) => self.inside.counts.granted += 1,
@@ -105,16 +105,16 @@ impl<R: Rule> Turn<'_, R> {
 /// higher version, and the clock ignores settings of lower versions.
 pub(super) struct Alarm {
     pub(super) id: Option<AlarmId>,
-    /// When it rings, or will as soon as the thread that decided so has set it.
+    /// The moment at which the alarm rings, once the thread that decided on it has set it.
     pub(super) at: Moment,
     version: u64,
-    /// Until when the head of the queue waits for company, where that was decided.
-    company: Option<Company>,
+    /// The delay of the head of the queue, if it is served together with waiters behind it.
+    batch: Option<BatchDelay>,
 }
 
-/// How long a waiter that is due waits for others to be served with it.
+/// The time until which a waiter that is due is delayed, so that waiters behind it are served in the same batch.
 #[derive(Clone, Copy)]
-struct Company {
+struct BatchDelay {
     head: Ticket,
     due: Moment,
     until: Moment,
@@ -126,7 +126,7 @@ impl Alarm {
             id: None,
             at: Moment::NEVER,
             version: 0,
-            company: None,
+            batch: None,
         }
     }
 }
@@ -137,8 +137,8 @@ impl<R: Rule> Core<R> {
     ///
     /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's, waking threads for each
     /// alone would cost many times what serving it does, so the alarm [waits for more](batch_due) to fall due. That is asked of the
-    /// `rule`, unless it has just panicked. What was decided for a head stays, unless it would be served sooner by now: those who
-    /// join behind it do not put it off, and the clock is not set anew for each of them.
+    /// `rule`, unless it has just panicked. The delay that was decided for a head stays, unless the head would be served sooner by now:
+    /// waiters that join behind it do not delay it further, and the clock is not set anew for each of them.
     pub(super) fn decide_alarm(
         &self,
         inside: &mut Inside<R>,
@@ -155,13 +155,13 @@ impl<R: Rule> Core<R> {
                 && let Some((head, joined)) = inside.waiters.head_joined(inside.order())
             {
                 let due = at;
-                let before = inside.alarm.company;
+                let before = inside.alarm.batch;
                 let before = before.filter(|it| (it.head, it.due) == (head, due));
                 if due > now || before.is_some() {
                     at = batch_due(rule, state, now, (due, joined), inside.waiters.queued());
                     at = before.map_or(at, |it| it.until.min(at));
                     let until = at;
-                    inside.alarm.company = Some(Company { head, due, until });
+                    inside.alarm.batch = Some(BatchDelay { head, due, until });
                 }
             }
             // A deadline is met until it has passed.
@@ -190,17 +190,17 @@ impl<R: Rule> Core<R> {
     }
 }
 
-/// Of what it has waited, so much longer may a waiter have to wait for its company.
+/// A waiter may be delayed for its batch by its wait so far, divided by this number.
 const PATIENCE: u64 = 3;
 
-/// Of what waits, so much is served together.
+/// A batch is what waits, divided by this number.
 const PART: u64 = 3;
 
 /// When a waiter that is `due`, and has waited since it `joined`, is served together with those behind it: when a third of what waits
 /// fits, but not later by more than a third of what it has waited, and never so late that refill is lost.
 ///
-/// A part of the queue, and not a span of time: those who come back at once after each grant then meet the same company in each
-/// round, and wait as long as if each were served alone.
+/// A batch is a part of the queue, and not a span of time: callers that ask again right after each grant are then in the same batch
+/// each time, and wait as long as if each were served alone.
 fn batch_due<R: Rule>(
     rule: &R,
     state: &R::State,

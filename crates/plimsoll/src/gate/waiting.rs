@@ -197,8 +197,8 @@ impl<R: Rule> Turn<'_, R> {
         self.inside.counts.cancelled += 1;
     }
 
-    /// Whether a newcomer stands behind all others and waits in any case, while those who are due have an alarm that is still to
-    /// ring. To serve them one by one as others come would be to wake a task for each.
+    /// Whether a new demand joins at the end and waits in any case, while the waiters that are due have an alarm that is still to
+    /// ring. If each new demand served the waiters that are due, a task would be woken for each of them.
     fn joins_in_any_case(&self, demand: Demand) -> bool {
         let (inside, class) = (&*self.inside, demand.priority.class());
         let Some(queue) = inside.queue else {
@@ -243,7 +243,7 @@ impl<R: Rule> Turn<'_, R> {
         } else {
             let evictable = self.inside.waiters.evictable(class, queue.full, excess);
             let Some(evicted) = evictable else {
-                return Err(refusal.because(Reason::QueueFull));
+                return Err(refusal.with_reason(Reason::QueueFull));
             };
             evicted
         };
@@ -256,7 +256,7 @@ impl<R: Rule> Turn<'_, R> {
                 && !R::RETURNS_PERMITS
                 && self.turn_of(demand, evicted) > deadline)
         {
-            return Err(refusal.because(Reason::TimedOut));
+            return Err(refusal.with_reason(Reason::TimedOut));
         }
         let order = self.order();
         let alone = since.age == Age::NONE;

@@ -42,8 +42,8 @@ pub(super) const MARK: u64 = PARKED | 1 << 62;
 /// state is behind the lock then; and the mark has room for these bits of as many costs as there can be threads.
 pub(super) const RETURNED: u64 = (1 << 41) - 1;
 
-/// When so much has been added to a parked word, the mark is renewed. A limiter with a queue that never empties may get
-/// there after years.
+/// When this amount has been added to a parked word, the mark is renewed. A limiter with a queue that never empties may reach
+/// it after years.
 pub(super) const STRAY: u64 = 1 << 60;
 
 pub(crate) struct Core<R: Rule> {
@@ -264,7 +264,7 @@ impl<R: Rule> Core<R> {
             let larger = self.larger(word, now, cost);
             remaining = larger.remaining;
             if let Some(full_at) = larger.too_large {
-                refusal = Refusal::until_returned().because(Reason::TooLarge);
+                refusal = Refusal::until_returned().with_reason(Reason::TooLarge);
                 refusal.full_at = full_at;
             }
         }

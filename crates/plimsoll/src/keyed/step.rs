@@ -256,7 +256,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     ) -> Result<(), Denied> {
         let too_large = demand.cost > rule.limit();
         let refusal = if too_large {
-            Refusal::until_returned().because(Reason::TooLarge)
+            Refusal::until_returned().with_reason(Reason::TooLarge)
         } else {
             match crate::gate::take(rule, state, now, demand.cost) {
                 Ok(()) => return Ok(()),
@@ -269,7 +269,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     /// The refusal of a limit that is closed.
     pub(super) fn closed(&self, rule: &R, state: &R::State, now: Moment) -> Denied {
-        let closed = Refusal::until_returned().because(Reason::Closed);
+        let closed = Refusal::until_returned().with_reason(Reason::Closed);
         self.explain(rule, state, now, closed)
     }
 
@@ -279,7 +279,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             .full_at(state, now)
             .map_or(Moment::NEVER, |at| at.max(now));
         let remaining = rule.remaining(state, now);
-        self.denied(rule, refusal.full_at(full_at), now, remaining)
+        self.denied(rule, refusal.with_full_at(full_at), now, remaining)
     }
 
     fn denied(&self, rule: &R, refusal: Refusal, now: Moment, remaining: u64) -> Denied {
@@ -287,7 +287,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 
     pub(super) fn keys_full(&self, rule: &R) -> Denied {
-        let refusal = Refusal::until_returned().because(Reason::KeysFull);
+        let refusal = Refusal::until_returned().with_reason(Reason::KeysFull);
         self.denied(rule, refusal, Moment::ORIGIN, 0)
     }
 }

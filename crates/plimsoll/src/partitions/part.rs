@@ -73,7 +73,7 @@ impl<R: Rule> Part<R> {
     }
 
     pub(super) fn exhausted(&self, limit: u64, remaining: u64, now: Moment) -> Denied {
-        let refusal = Refusal::until_returned().because(Reason::Exhausted);
+        let refusal = Refusal::until_returned().with_reason(Reason::Exhausted);
         Denied::from_rule(refusal, now, (limit, remaining), Some(self.name()))
     }
 

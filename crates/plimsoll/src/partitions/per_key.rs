@@ -23,16 +23,30 @@ impl<R: Rule> Partitions<R> {
     /// let denied = shares.try_acquire("reports", 1.into()).unwrap_err();
     /// assert_eq!(denied.reason(), Reason::NoKey);
     ///
-    /// let shares = shares.others("batch")?;
+    /// let shares = shares.others("batch");
     /// let _permit = shares.try_acquire("reports", 2.into())?;
     /// assert_eq!(shares.snapshot_of("batch").unwrap().in_use(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Panics
+    ///
+    /// If there is no such partition. [`try_others`](Self::try_others) returns an error instead.
+    #[must_use]
+    #[track_caller]
+    pub fn others(self, name: &str) -> Self {
+        match self.try_others(name) {
+            Ok(partitions) => partitions,
+            Err(invalid) => panic!("{invalid}"),
+        }
+    }
+
+    /// [`others`](Self::others), for names from outside the program.
+    ///
     /// # Errors
     ///
     /// If there is no such partition.
-    pub fn others(mut self, name: &str) -> Result<Self, InvalidLimit> {
+    pub fn try_others(mut self, name: &str) -> Result<Self, InvalidLimit> {
         let known = self.position(name);
         let unknown = || InvalidLimit::new("others", name, "the name of a partition");
         self.others = Some(known.ok_or_else(unknown)?);

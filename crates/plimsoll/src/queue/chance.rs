@@ -31,7 +31,7 @@ impl Chance {
 const TRIES: usize = 16;
 
 impl Waiters {
-    /// Behind whom a newcomer of `class` joins if every place is as likely as any other: `None` for the front.
+    /// The waiter behind which a new demand of `class` joins, if every place is as likely as any other: `None` for the front.
     ///
     /// Mostly a look at one or two nodes of the arena. If few of its nodes wait, the list is short, and walked.
     pub(super) fn random_place(&mut self, class: usize, seed: Option<u64>) -> Link {

@@ -2,7 +2,7 @@
 
 use super::Full;
 
-/// How many of its own class make room for a newcomer.
+/// The number of waiters of its own class that are evicted for a new demand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evicted {
     pub(super) who: Full,

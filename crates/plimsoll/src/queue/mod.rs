@@ -45,6 +45,7 @@ pub(crate) use waiters::Waiters;
 /// let picky = Queue::lifo(100).full(Full::Incoming).counts(Counts::Waiting);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
 pub struct Queue {
     pub(crate) bound: u64,
@@ -56,6 +57,8 @@ pub struct Queue {
 
 /// The waiter of a class that is served first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub(crate) enum Order {
     Fifo,
     Lifo,
@@ -76,6 +79,8 @@ pub(crate) enum Order {
 /// # let _ = queue;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Full {
     /// The new demand.
@@ -97,6 +102,8 @@ pub enum Full {
 /// # assert!(gate.try_acquire(10).is_ok());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Counts {
     /// A demand may wait while the permits in use, the waiting costs and its own cost together exceed the limit by no
@@ -170,9 +177,10 @@ impl Queue {
         self
     }
 
-    /// Sets the longest time that a demand waits. A shorter time-out of the [`Demand`](crate::Demand) takes precedence.
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    /// Sets the longest time that a demand waits, or `None` for no time-out, which is the default. A shorter time-out of the
+    /// [`Demand`](crate::Demand) takes precedence.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 }

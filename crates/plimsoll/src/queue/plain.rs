@@ -58,7 +58,7 @@ impl Waiters {
         })
     }
 
-    /// Takes the first out of the line. Its place is free at once: its owner is told otherwise what has become of it.
+    /// Takes the first waiter out of the queue. Its place is free at once: the waiter reads its grant from a cell, and not from here.
     #[inline]
     pub(crate) fn hand_over(&mut self, front: Front) -> (Ticket, Option<Waker>) {
         let node = &mut self.nodes[front.index as usize];
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(short.weight(), long.weight());
             let (ticket, _) = short.hand_over(front);
             assert_eq!(short.status(ticket), None);
-            // A queue that becomes a random one lets nobody join behind it.
+            // In a queue that was made random, no waiter may join at the end.
             assert_ne!(short.nodes[ticket.index()].status, Status::Waiting);
             let (head, cost) = long.head(Order::Fifo).expect("as many");
             assert_eq!(cost, front.cost);

@@ -10,20 +10,20 @@ use super::waiters::{Link, Waiters};
 use super::{Order, Queue};
 use crate::{Demand, Moment};
 
-/// Since when somebody waits, by the clock of the queue.
+/// The age of a waiter: since when it waits, by the clock of the queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Since {
     pub(crate) joined: Moment,
     pub(crate) age: Age,
-    /// So many may wait beside it, whatever the queue says by now: its wait began under another bound.
+    /// The bound of the queue when the wait began. It applies to this waiter even if the queue has another bound by now.
     pub(crate) room: u64,
 }
 
 impl Since {
-    /// The room of one that no queue refuses.
+    /// The bound for a waiter that no queue refuses.
     pub(crate) const KEPT: u64 = u64::MAX;
 
-    /// One who begins to wait now, and for one limiter only.
+    /// The age of a waiter that begins to wait now, for one limiter only.
     pub(crate) const fn of(demand: Demand, now: Moment) -> Self {
         Self {
             joined: now,
@@ -32,7 +32,7 @@ impl Since {
         }
     }
 
-    /// The queue as it is for this one.
+    /// The queue with the bound that applies to this waiter.
     pub(crate) fn queue(self, queue: Option<Queue>) -> Option<Queue> {
         let mut queue = match queue {
             Some(queue) => queue,
@@ -53,8 +53,8 @@ impl Waiters {
         self.several > 0
     }
 
-    /// Behind whom one of this age belongs. All queues agree on the order of those who wait for several: whoever is
-    /// behind another in one queue is in none before it.
+    /// The waiter behind which a waiter of this age belongs. All queues agree on the order of waiters for several limiters: a waiter
+    /// that is behind another in one queue is before it in none.
     pub(super) fn older_than(&self, class: usize, joined: Moment, age: Age) -> Link {
         let older = |index: u32| self.nodes[index as usize].older;
         let mut place = self.lists[class].newest;
@@ -98,7 +98,7 @@ impl Waiters {
         Some((self.ticket(index), self.nodes[index as usize].cost))
     }
 
-    /// Whether the owner of a place waits for others too.
+    /// Whether the owner of a place waits for other limiters too.
     pub(crate) fn waits_for_several(&self, ticket: Ticket) -> bool {
         self.nodes[ticket.index as usize].age != Age::NONE
     }
@@ -112,7 +112,7 @@ impl Waiters {
         node.waker.take()
     }
 
-    /// There is no room for it after all.
+    /// Takes the notification back: there is no room for the waiter after all.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
         self.nodes[ticket.index as usize].offered = false;
     }
@@ -129,10 +129,10 @@ impl Waiters {
         node.waker.take_if(|_| node.offered)
     }
 
-    /// How much is reserved for those before `ticket`, in the order of service; `None` if it is not its turn.
+    /// The sum that is reserved for waiters before `ticket`, in the order of service; `None` if it is not the turn of `ticket`.
     pub(crate) fn reserved_before(&self, ticket: Ticket, order: Order) -> Option<u64> {
         if order == Order::Lifo {
-            // Its deadline may have passed since its owner looked.
+            // The deadline of the waiter may have passed since its owner polled.
             let waits = self.status(ticket) == Some(Status::Waiting);
             return waits.then_some(0);
         }
@@ -153,7 +153,7 @@ impl Waiters {
         None
     }
 
-    /// How much is reserved for those who are served before a newcomer of `class`; `None` if one of them waits for this
+    /// The sum that is reserved for waiters that are served before a new demand of `class`; `None` if one of them waits for this
     /// limiter only, and so cannot be passed.
     pub(crate) fn reserved_from(&self, class: usize) -> Option<u64> {
         let mut next = self.head(Order::Fifo);

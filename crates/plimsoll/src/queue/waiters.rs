@@ -65,7 +65,7 @@ impl Waiters {
         self.queued
     }
 
-    /// The same as a number that is reported.
+    /// The sum of the weights, as a number for reports.
     pub(crate) fn queued(&self) -> u64 {
         u64::try_from(self.queued).unwrap_or(u64::MAX)
     }
@@ -81,7 +81,7 @@ impl Waiters {
         self.lists[..class].iter().any(|list| list.oldest.is_some())
     }
 
-    /// Whether all wait for this limiter alone, and without a deadline.
+    /// Whether all waiters wait for this limiter alone, and without a deadline.
     pub(crate) fn is_plain(&self) -> bool {
         self.several == 0 && self.deadlines.is_empty()
     }
@@ -191,8 +191,8 @@ impl Waiters {
             .map(|i| self.nodes[i as usize].cost)
     }
 
-    /// The costs of those who are served before a newcomer of `class`, in the order of service, if
-    /// `evicted` of its own class make room for it.
+    /// The costs of the waiters that are served before a new demand of `class`, in the order of service, if
+    /// `evicted` waiters of its own class make room for it.
     pub(crate) fn costs_before(
         &self,
         class: usize,
@@ -219,7 +219,7 @@ impl Waiters {
         higher.chain(own.into_iter().flatten().skip(skipped).take(kept))
     }
 
-    /// The costs of those in the classes below `class`, in the order in which a fifo queue serves them.
+    /// The costs of the waiters of classes below `class`, in the order in which a fifo queue serves them.
     pub(crate) fn costs_below(&self, class: usize) -> impl Iterator<Item = u64> {
         (0..class).rev().flat_map(|lower| self.costs(lower))
     }
@@ -266,14 +266,14 @@ impl Waiters {
         Some((self.ticket(index), weight(self.nodes[index as usize].cost)))
     }
 
-    /// When the first deadline passes: it is met until then. Possibly that of one who has left, which is
-    /// too early and does no harm.
+    /// The first deadline. A waiter may be served up to and including this moment. It may be the deadline of a waiter that has left:
+    /// the alarm is then early, which does no harm.
     pub(crate) fn first_deadline(&self) -> Moment {
         let first = self.deadlines.peek();
         first.map_or(Moment::NEVER, |&Reverse((deadline, _))| deadline)
     }
 
-    /// The deadline of one who waits, if it has one.
+    /// The deadline of a waiter, if it has one.
     pub(crate) fn deadline_of(&self, ticket: Ticket) -> Option<Moment> {
         let mut deadlines = self.deadlines.iter();
         let own = deadlines.find(|Reverse((_, of))| *of == ticket)?;
@@ -291,26 +291,26 @@ impl Waiters {
         None
     }
 
-    /// What has become of a place; `None` if it has another owner by now.
+    /// The status of the owner of a place; `None` if the place has another owner by now.
     pub(crate) fn status(&self, ticket: Ticket) -> Option<Status> {
         let node = self.nodes.get(ticket.index as usize)?;
         (node.generation == ticket.generation).then_some(node.status)
     }
 
-    /// Of which class the owner of a place is, and when it joined.
+    /// The class of the owner of a place, and when it joined.
     pub(crate) fn joined(&self, ticket: Ticket) -> Option<(Priority, Moment)> {
         let node = self.nodes.get(ticket.index as usize)?;
         (node.generation == ticket.generation)
             .then(|| (Priority::of_class(node.class), node.joined))
     }
 
-    /// Leaves the waker of a newcomer.
+    /// Stores the waker of a waiter that has just joined.
     pub(crate) fn set_waker(&mut self, ticket: Ticket, waker: &mut Option<Waker>) {
         std::mem::swap(&mut self.nodes[ticket.index as usize].waker, waker);
     }
 
-    /// Looks at a place, and leaves `waker` there if its owner has to go on waiting. The waker that
-    /// was there before must be dropped outside of all locks.
+    /// Returns the status of a place, and stores `waker` there if its owner has to go on waiting. The caller must drop the waker that
+    /// was there before outside of all locks.
     pub(crate) fn poll(
         &mut self,
         ticket: Ticket,
@@ -331,7 +331,7 @@ impl Waiters {
         (status, former)
     }
 
-    /// Takes a waiter out of the line. The place stays until its owner has read the answer.
+    /// Takes a waiter out of the queue. The place stays until its owner has read the answer.
     pub(crate) fn settle(&mut self, ticket: Ticket, status: Status) -> Option<Waker> {
         let node = &mut self.nodes[ticket.index as usize];
         debug_assert_eq!(node.status, Status::Waiting, "settled once");
@@ -365,7 +365,7 @@ impl Waiters {
         });
     }
 
-    /// Gives up a place that has been settled.
+    /// Frees a place whose owner has read its answer.
     pub(crate) fn free(&mut self, ticket: Ticket) {
         let node = &mut self.nodes[ticket.index as usize];
         debug_assert_eq!(node.generation, ticket.generation, "freed once");
@@ -374,7 +374,7 @@ impl Waiters {
     }
 }
 
-/// What a waiter counts against the bound: at least 1.
+/// The weight of a waiter, which counts against the bound: its cost, and at least 1.
 #[inline]
 pub(super) fn weight(cost: u64) -> u128 {
     cost.max(1).into()

@@ -290,7 +290,7 @@ impl Packed<Self> for FixedWindow {
                 return PackedTake::Taken(word + cost);
             }
             let next = rule.window.start(rule.origin, current.saturating_add(1));
-            return PackedTake::Refused(Refusal::until(next).full_at(next));
+            return PackedTake::Refused(Refusal::until(next).with_full_at(next));
         }
         let mut state = Self::unpack(rule, word, now);
         match rule.take(&mut state, now, cost) {

@@ -157,7 +157,7 @@ impl PenaltyBucket {
     fn locked_out(&self, penalty: &Penalty, now: Moment, cost: u64) -> Refusal {
         let token = self.bucket.peek(&penalty.filling, now, cost);
         let ready_at = token.err().map_or(now, |refusal| refusal.ready_at);
-        Refusal::until(ready_at.max(penalty.locked_until)).because(Reason::LockedOut)
+        Refusal::until(ready_at.max(penalty.locked_until)).with_reason(Reason::LockedOut)
     }
 }
 
@@ -207,7 +207,7 @@ impl Rule for PenaltyBucket {
             return Err(self.locked_out(penalty, now, cost));
         }
         let taken = self.bucket.take(&mut penalty.filling, now, cost);
-        taken.map_err(|refusal| refusal.because(Reason::SoftThrottle))?;
+        taken.map_err(|refusal| refusal.with_reason(Reason::SoftThrottle))?;
         penalty.refusals = 0;
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Rule for PenaltyBucket {
                 ready_at,
                 ..refusal
             }
-            .because(Reason::LockedOut);
+            .with_reason(Reason::LockedOut);
         }
         if cost == 0 {
             return refusal;
@@ -242,7 +242,7 @@ impl Rule for PenaltyBucket {
             ready_at: refusal.ready_at.max(penalty.locked_until),
             ..refusal
         }
-        .because(Reason::LockedOut)
+        .with_reason(Reason::LockedOut)
     }
 
     fn available(&self, penalty: &Penalty, now: Moment) -> u64 {

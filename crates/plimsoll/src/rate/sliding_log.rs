@@ -307,7 +307,7 @@ impl Rule for SlidingLog {
         }
         let refusal = Refusal::until(self.ready_at(log, now, cost, 0));
         Err(if too_soon {
-            refusal.because(Reason::TooSoon)
+            refusal.with_reason(Reason::TooSoon)
         } else {
             refusal
         })

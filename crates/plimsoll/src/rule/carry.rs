@@ -23,6 +23,9 @@
 /// assert_eq!(all, [92, 2, 20, 100]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Carry {
     /// The state stays as it is: a bucket keeps its tokens up to the new burst, and its debt; a window keeps its usage.
     AsIs,

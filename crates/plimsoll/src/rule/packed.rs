@@ -51,7 +51,7 @@ pub trait Packed<R: Rule + ?Sized> {
             Err(refusal) => {
                 let full_at = rule.full_at(&state, now);
                 let full_at = full_at.map_or(Moment::NEVER, |at| at.max(now));
-                PackedTake::Refused(refusal.full_at(full_at))
+                PackedTake::Refused(refusal.with_full_at(full_at))
             }
         }
     }
@@ -73,6 +73,7 @@ pub trait Packed<R: Rule + ?Sized> {
 
 /// The answer of [`Packed::take_packed`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum PackedTake {
     /// Taken; this is the new word.
     Taken(u64),

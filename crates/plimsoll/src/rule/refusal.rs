@@ -6,7 +6,7 @@ use crate::reason::Reason;
 /// ```
 /// use plimsoll::{Moment, Reason, Refusal};
 ///
-/// let refusal = Refusal::until(Moment::from_nanos(500)).because(Reason::TooSoon);
+/// let refusal = Refusal::until(Moment::from_nanos(500)).with_reason(Reason::TooSoon);
 /// assert_eq!(refusal.ready_at(), Some(Moment::from_nanos(500)));
 /// assert_eq!(Refusal::until_returned().ready_at(), None);
 /// ```
@@ -36,7 +36,7 @@ impl Refusal {
 
     /// Sets the reason. Default: [`Reason::Exhausted`].
     #[must_use]
-    pub const fn because(mut self, reason: Reason) -> Self {
+    pub const fn with_reason(mut self, reason: Reason) -> Self {
         self.reason = reason;
         self
     }
@@ -44,7 +44,7 @@ impl Refusal {
     /// Sets the moment at which the whole limit is available again. [`Packed::take_packed`](crate::Packed::take_packed)
     /// should set it: the fast path does not ask for it separately.
     #[must_use]
-    pub const fn full_at(mut self, full_at: Moment) -> Self {
+    pub const fn with_full_at(mut self, full_at: Moment) -> Self {
         self.full_at = full_at;
         self
     }

@@ -107,7 +107,7 @@ pub(crate) fn too_large<'a>(list: impl List<'a>) -> Option<(usize, Denied)> {
         }
     };
     let (now, seen) = (limiter.clock().now(), limiter.snapshot());
-    let refusal = Refusal::until_returned().because(Reason::TooLarge);
+    let refusal = Refusal::until_returned().with_reason(Reason::TooLarge);
     let room = (seen.limit, seen.available);
     let denied = Denied::from_rule(
         refusal,

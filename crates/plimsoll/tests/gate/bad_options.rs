@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use plimsoll::{
     All, Bandwidths, Batched, Concurrency, Demand, FixedWindow, Gate, InvalidLimit, Limiter,
-    ManualClock, Moment, PenaltyBucket, Queue, Quota, Reason, Rule, SlidingLog, SlidingWindow,
-    Smooth, TokenBucket,
+    ManualClock, Moment, Partitions, PenaltyBucket, Queue, Quota, Reason, Rule, SlidingLog,
+    SlidingWindow, Smooth, TokenBucket,
 };
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -229,6 +229,11 @@ fn panicking_and_fallible_doors_reject_the_same() {
         let log = SlidingLog::new(minute);
         let tried = log.clone().try_min_gap(gap);
         count(same(move || log.min_gap(gap), tried));
+    }
+    for name in ["live", "nobody"] {
+        let shares = || Partitions::new(Gate::new(Concurrency::new(10)), [("live", 7)]);
+        let tried = shares().try_others(name);
+        count(same(move || shares().others(name), tried));
     }
     let rates = [
         f64::NAN,

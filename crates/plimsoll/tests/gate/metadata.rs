@@ -95,7 +95,7 @@ fn keys_partitions_and_joint_limits_carry_it_too() {
             .metadata(),
     );
 
-    let all = All::new([Arc::new(gate()) as Arc<dyn Limiter>]).named("all");
+    let all = All::new([Arc::new(gate()) as Arc<dyn Limiter>]).with_name("all");
     let _one = all.try_acquire(1).expect("there is one");
     let denied = all.try_acquire(1).expect_err("there was one");
     assert_eq!(denied.limiter(), Some("all"));
@@ -137,7 +137,7 @@ fn metadata_is_small_and_its_names_are_words() {
         assert_eq!(mistake(made), message);
     }
     let full = (0..16).fold(Metadata::new(), |about, i| about.pair(&format!("p{i}"), i));
-    assert_eq!(full.pairs().count(), Metadata::MOST_PAIRS);
+    assert_eq!(full.pairs().count(), Metadata::MAX_PAIRS);
     let one_more = mistake(full.clone().try_pair("more", 1));
     assert_eq!(one_more, "`metadata` is more: expected at most 16 pairs");
     let changed = full.pair("p3", "other");

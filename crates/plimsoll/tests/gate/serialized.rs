@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use plimsoll::adaptive::{Adaptive, Load, QueueContext, Sample, Verdict};
 use plimsoll::{
-    Concurrency, Event, EventKind, Gate, ManualClock, Moment, Outcome, Priority, Reason, Snapshot,
-    Standing, TokenBucket,
+    Address, Carry, Concurrency, Counts, Demand, Event, EventKind, Full, Gate, ManualClock, Moment,
+    Outcome, Priority, Queue, Quota, Reason, Snapshot, Standing, TokenBucket,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -134,4 +135,124 @@ fn events_are_flat_and_named_by_their_kind() {
         assert_eq!(form["kind"], event.kind.as_str());
         is_written_as(&event, form);
     }
+}
+
+#[test]
+fn a_demand_is_its_cost_its_priority_and_how_long_it_waits() {
+    let within = Demand::of(3).priority(Priority::Critical);
+    let within = within.within(Duration::from_secs(2));
+    is_written_as(
+        &within,
+        json!({"cost": 3, "priority": "critical", "wait": {"within": {"secs": 2, "nanos": 0}}}),
+    );
+    let normal = |wait| json!({"cost": 1, "priority": "normal", "wait": wait});
+    is_written_as(&Demand::ONE, normal(json!("unlimited")));
+    is_written_as(&Demand::ONE.at_once(), normal(json!("at_once")));
+    let until = Demand::ONE.until(Moment::from_nanos(7));
+    is_written_as(&until, normal(json!({"until": 7})));
+    let short: Demand = from_value(json!({"cost": 1})).expect("the rest has defaults");
+    assert_eq!(short, Demand::ONE);
+}
+
+/// A kept demand passes the bound of a queue, which nothing from outside of the process may.
+#[test]
+fn a_demand_from_outside_is_never_one_that_is_kept() {
+    let kept = Demand::ONE.kept_until(Some(Moment::from_nanos(7)));
+    let form = to_value(kept).expect("it has a form");
+    let read: Demand = from_value(form).expect("it is read back");
+    assert_eq!(read, Demand::ONE.until(Moment::from_nanos(7)));
+    let forged = json!({"cost": 1, "wait": {"kept": 7}});
+    assert!(from_value::<Demand>(forged).is_err());
+}
+
+#[test]
+fn settings_are_read_back() {
+    is_written_as(
+        &Queue::fifo(5).timeout(Duration::from_secs(1)),
+        json!({
+            "bound": 5, "order": "fifo", "full": "incoming", "counts": "excess",
+            "timeout": {"secs": 1, "nanos": 0},
+        }),
+    );
+    is_written_as(
+        &Queue::random(5)
+            .seed(9)
+            .full(Full::Newest)
+            .counts(Counts::Waiting),
+        json!({
+            "bound": 5, "order": {"random": {"seed": 9}}, "full": "newest", "counts": "waiting",
+            "timeout": null,
+        }),
+    );
+    let none = Queue::fifo(5).timeout(Duration::from_secs(1)).timeout(None);
+    assert_eq!(none, Queue::fifo(5));
+    for (carry, form) in [
+        (Carry::AsIs, "as_is"),
+        (Carry::Used, "used"),
+        (Carry::Proportional, "proportional"),
+        (Carry::Reset, "reset"),
+    ] {
+        is_written_as(&carry, json!(form));
+    }
+}
+
+#[test]
+fn a_quota_is_checked_when_it_is_read() {
+    let minute = json!({"secs": 60, "nanos": 0});
+    is_written_as(&Quota::per_minute(5), json!({"units": 5, "period": minute}));
+    let error = from_value::<Quota>(json!({"units": 0, "period": minute}));
+    let error = error.expect_err("it admits nothing");
+    assert_eq!(error.to_string(), "`limit` is 0: expected at least 1");
+}
+
+#[test]
+fn an_address_is_written_as_people_write_it() {
+    for text in [
+        "192.0.2.77",
+        "192.0.2.0/24",
+        "0.0.0.0/0",
+        "2001:db8::1",
+        "2001:db8::/64",
+        "::/0",
+    ] {
+        let address: Address = from_value(json!(text)).expect(text);
+        is_written_as(&address, json!(text));
+    }
+    for wrong in [
+        "192.0.2.1/33",
+        "::/129",
+        "::/255",
+        "192.0.2.1/",
+        "example.org",
+        "",
+    ] {
+        let error = from_value::<Address>(json!(wrong)).expect_err(wrong);
+        let told = format!("expected an IP address, or a network such as 192.0.2.0/24: {wrong:?}");
+        assert_eq!(error.to_string(), told);
+    }
+}
+
+#[test]
+fn measurements_are_read_back() {
+    let sample = Sample::new(Moment::from_nanos(1), Moment::from_nanos(4), 2);
+    is_written_as(
+        &sample.overload(true),
+        json!({
+            "start": 1, "end": 4, "in_flight": 2, "overload": true, "refused": false, "weight": 1,
+        }),
+    );
+    let load = Load::new(Moment::from_nanos(5), 2, 3);
+    is_written_as(&load, json!({"now": 5, "in_flight": 2, "queued": 3}));
+    is_written_as(
+        &QueueContext::default(),
+        json!({"limit": 0, "in_flight": 0, "queued": 0, "latency": null}),
+    );
+    let insight = Gate::new(Adaptive::new(Verdict::new())).insight();
+    assert_eq!(
+        to_value(insight).expect("it has a form"),
+        json!({
+            "limit": 20, "queue": null, "lost": 0, "baseline": null, "signal": null,
+            "decision": "start", "doubt": null,
+        })
+    );
 }

@@ -47,7 +47,7 @@ fn limiters(time: &ManualClock) -> Vec<Arc<dyn Limiter>> {
         gate("counter", SlidingCounter::new(quota), time),
         gate("slots", Concurrency::new(LIMIT), time),
         Arc::new(parts.get("all").expect("it is there")),
-        Arc::new(All::new([log(), window()]).named("all")),
+        Arc::new(All::new([log(), window()]).with_name("all")),
         log(),
         window(),
     ]

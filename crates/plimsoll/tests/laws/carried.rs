@@ -88,6 +88,7 @@ proptest! {
             Carry::AsIs => floor(held * parts, over),
             Carry::Proportional => floor(held * new_burst * parts, over * burst),
             Carry::Used => floor((held + (new_burst - burst) * over) * parts, over),
+            other => panic!("a law for {other:?}"),
         };
         let held = held.min(new_burst * parts);
         let left = u64::try_from((held / parts).max(0)).unwrap();

@@ -135,7 +135,7 @@ fn the_refusal_names_the_first_that_refuses() {
     let full = |name| named(name, TokenBucket::greedy(TEN), &time);
     let all = |members: Vec<Arc<dyn Limiter>>| Arc::new(All::new(members)) as Arc<dyn Limiter>;
     let anonymous = gate(TokenBucket::greedy(TEN).initial(0), &time) as Arc<dyn Limiter>;
-    let outer = |name: &str, member| All::new([full("a"), member]).named(name);
+    let outer = |name: &str, member| All::new([full("a"), member]).with_name(name);
     let cases = [
         (
             All::new([full("a"), empty("b", &time), empty("c", &time)]),

@@ -175,7 +175,7 @@ fn acquire_is_refused_in_the_same_words_as_try_acquire() {
         let rule = TokenBucket::greedy(quota).initial(0);
         Arc::new(Gate::builder(rule).clock(time.clock()).build()) as Arc<dyn Limiter>
     };
-    let all = All::new([empty(10), empty(30)]).named("both");
+    let all = All::new([empty(10), empty(30)]).with_name("both");
     let tried = all.try_acquire(1).unwrap_err();
     let Poll::Ready(Err(asked)) = poll(&mut all.acquire(1)) else {
         panic!("nobody can wait");
@@ -183,7 +183,7 @@ fn acquire_is_refused_in_the_same_words_as_try_acquire() {
     assert_eq!(asked, tried);
     let reserved = slots("closed", &time);
     reserved.close();
-    let all = All::new([reserved as Arc<dyn Limiter>]).named("one");
+    let all = All::new([reserved as Arc<dyn Limiter>]).with_name("one");
     assert_eq!(
         all.reserve(Demand::ONE).unwrap_err(),
         all.try_acquire(1).unwrap_err()

@@ -20,7 +20,7 @@ use crate::{Clock, Demand, Denied, Grant, Moment, Packed, Reason, Refusal, Rule,
 
 impl<R: Rule> Joint for Core<R> {
     fn to_arc(&self) -> Arc<dyn Joint> {
-        // Whoever holds a reference to a core holds it through an `Arc`.
+        // Every reference to a core is held through an `Arc`.
         match lock(&self.inside).me.upgrade() {
             Some(me) => me,
             None => unreachable!("a core lives in an Arc"),
@@ -130,7 +130,7 @@ impl<R: Rule> Joint for Core<R> {
         let demand = Demand { patience, ..demand };
         let answer = self.enter(now, |turn| {
             let refusal = match turn.peek(demand, None) {
-                // Where nobody can wait there is no place for one who need not.
+                // Without a queue there is no place to join, and the demand need not wait.
                 Ok(()) if turn.inside.queue.is_none() => return Ok(None),
                 Ok(()) => Refusal::until(now),
                 Err(refusal) => refusal,

@@ -62,7 +62,7 @@ impl<R: Rule> Core<R> {
             && self.word.load(Ordering::Acquire) == word
     }
 
-    /// Puts back what was exchanged, if nobody has changed the word since. The state is then what it was: nothing has to be
+    /// Restores the word as it was before the exchange, if no thread has changed it since. The state is then what it was: nothing has to be
     /// computed, which for a clock that is late would not be exact.
     pub(super) fn exchange_back(&self, exchange: Exchange) -> bool {
         let Exchange {

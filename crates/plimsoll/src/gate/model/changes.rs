@@ -64,7 +64,7 @@ fn what_is_undone_serves_a_waiter_that_is_just_joining() {
     });
 }
 
-/// Whoever subscribes parks the word for good: nothing that happens after is missed, and no permit is.
+/// A subscriber parks the word for good: it misses no later event, and no permit is lost.
 #[test]
 fn a_subscriber_sees_everything_from_then_on() {
     check(|| {
@@ -105,7 +105,7 @@ fn a_queue_that_is_just_opened_loses_nobody() {
     });
 }
 
-/// A timeout that comes while somebody joins who need not know the time.
+/// A time-out that comes while a demand joins that need not read the clock.
 #[test]
 fn a_queue_that_is_given_a_timeout_answers_everybody() {
     check_up_to(2, || {

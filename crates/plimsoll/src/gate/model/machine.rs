@@ -35,7 +35,7 @@ fn a_waiter_that_is_just_joining_is_rung_for() {
     });
 }
 
-/// The one who leaves takes the alarm back or sets it for the next, while the next joins and sets it too.
+/// A waiter that leaves takes the alarm back or sets it for the next waiter, while that one joins and sets it too.
 #[test]
 fn a_waiter_is_rung_for_whatever_order_alarms_are_set_in() {
     check(|| {

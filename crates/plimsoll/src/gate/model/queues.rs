@@ -1,4 +1,4 @@
-//! Who waits for whom: eviction and priorities.
+//! The order of waiters: eviction and priorities.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -183,7 +183,7 @@ fn who_joins_a_queue_leaves_its_alarm_alone() {
     side.take(Step::Pass(SECOND / 100));
     let alarm = side.time.next_alarm().expect("half of them wait");
     let served = side.waiters.iter().filter(|it| it.answer.is_some()).count();
-    // The next one is due, and waits for company.
+    // The next waiter is due, and is delayed for its batch.
     side.time
         .advance_to(Moment::from_nanos(alarm.as_nanos() - 1));
     side.wait(Demand::ONE);

@@ -30,7 +30,7 @@ impl TokenBucket {
         if wanted > self.short_capacity {
             let lacking = wanted - self.short_capacity;
             let refusal = Refusal::until(now.plus_nanos(lacking));
-            return PackedTake::Refused(refusal.full_at(now.plus_nanos(missing)));
+            return PackedTake::Refused(refusal.with_full_at(now.plus_nanos(missing)));
         }
         // Not from what is missing: the exchange then waits for less of the arithmetic.
         let next = word.max(elapsed).wrapping_add(price);
@@ -127,7 +127,7 @@ impl Packed<Self> for TokenBucket {
                 period.start(rule.origin, index)
             }
         };
-        PackedTake::Refused(Refusal::until(supplied(lacking)).full_at(supplied(missing)))
+        PackedTake::Refused(Refusal::until(supplied(lacking)).with_full_at(supplied(missing)))
     }
 
     #[inline(always)]
