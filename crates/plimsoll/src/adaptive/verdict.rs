@@ -34,7 +34,9 @@
 //! - A limit that rests where what may queue is all of it learns nothing from less. There *more* is tried: if as much more comes
 //!   through, and as fast, nothing had queued.
 //!
-//! What the quartile does not see, throughput does: if half as much again brought no more, something queues that only a part of
+//! What the quartile does not see, the mean may: where less than three quarters of the work waits, the quartile stays where it was and the
+//! mean latency rises above its own baseline. Its error is larger, so it counts only where it is beyond chance and more waits than may.
+//! And throughput does: if half as much again brought no more, something queues that only a part of
 //! the work needs, and what is above goes. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
 //! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused; when it is back, so is half of
 //! the limit). Work that ends unheard, because who asked for it has left, is late too: it shows as more in flight than what is heard of

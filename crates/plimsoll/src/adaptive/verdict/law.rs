@@ -111,6 +111,9 @@ pub(super) struct Law {
     now: f64,
     /// The latency of a server without a queue, in nanoseconds.
     base: Option<f64>,
+    /// Its mean latency, and that of this window.
+    mean_base: Option<f64>,
+    mean: Latency,
     raises: Raises,
     probes: Probes,
     failures: Failures,
@@ -178,6 +181,11 @@ impl Law {
             min,
             now: 0.0,
             base: None,
+            mean_base: None,
+            mean: Latency {
+                value: 0.0,
+                error: 0.0,
+            },
             raises: Raises::new(),
             probes: Probes::new(),
             failures: Failures::new(),
@@ -275,6 +283,11 @@ impl Law {
         let Some(latency) = seen.latency else {
             return self.without_latency(failures);
         };
+        self.mean = Latency {
+            value: seen.time,
+            error: seen.time_error,
+        };
+        self.learn_mean(seen);
         let base = self.learn(seen, latency);
         // What ends unheard is late as well.
         let unheard = if seen.unheard() > UNHEARD {
@@ -282,11 +295,12 @@ impl Law {
         } else {
             1.0
         };
-        let queue = unheard * seen.throughput * (latency.value - base);
+        let allowed = ALLOWANCE.max(DOUBT * seen.throughput * base);
+        let late = self.late(latency.value, base, allowed / seen.throughput);
+        let queue = unheard * seen.throughput * late;
         if let Some(decision) = self.watch_slope(seen, latency, queue) {
             return decision;
         }
-        let allowed = ALLOWANCE.max(DOUBT * seen.throughput * base);
         // At first the baseline is as uncertain as the latency.
         let chance = if self.fresh { 2.0 * CHANCE } else { CHANCE };
         let read = Read {

@@ -49,6 +49,7 @@ impl Server {
             mean: in_flight,
             held: in_flight,
             time: latency.value,
+            time_error: latency.error,
             saturated: demand.is_none_or(|demand| demand >= limit.floor()),
             overloads: 0.0,
             overload_latency: 0.0,
