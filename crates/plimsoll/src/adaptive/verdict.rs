@@ -31,6 +31,8 @@
 //! - A latency that rose as the limit rose is not believed: where several limits share a server, each can take throughput
 //!   from the others, and all of them together make the latency. Nor is it believed often: each time a slower server is, the next
 //!   time is twice as far away, so that limits that share a server do not drift up together ([`raises`]).
+//! - The *shape* of the latencies: work that waits is late by the same, work that takes longer is slower in proportion. Where the mean and the
+//!   quartile both rose in proportion, *more* is tried before anything is cut.
 //! - A limit that rests where what may queue is all of it learns nothing from less. There *more* is tried: if as much more comes
 //!   through, and as fast, nothing had queued.
 //!
@@ -157,7 +159,8 @@ impl Limit for Verdict {
         let decision = self.law.decide(&seen);
         let Range { min, max, .. } = self.range;
         let limit = decision.limit.clamp(min as f64, max as f64);
-        if limit < before {
+        // What is compared with a larger limit begins when that is full.
+        if limit < before || self.law.tries() {
             self.window.pass_over(sample.in_flight.min(most));
         }
         self.law.set(limit);

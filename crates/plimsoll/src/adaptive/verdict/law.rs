@@ -5,6 +5,7 @@ mod growth;
 mod squeeze;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod upward;
 
 use super::failures::{Ask, Failures};
@@ -13,6 +14,7 @@ use super::raises::Raises;
 use super::slope::Slope;
 use super::window::{Asks, Latency, Seen};
 use baseline::LEAP;
+use trial::{Since, Trial};
 use upward::Upward;
 
 /// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
@@ -55,53 +57,6 @@ const fn go(limit: f64, reason: &'static str) -> Decision {
     Decision { limit, reason }
 }
 
-/// Something that was tried, to be compared with what comes of it.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    limit: f64,
-    throughput: f64,
-    latency: f64,
-    count: f64,
-}
-
-impl Trial {
-    /// Anything that is seen is better.
-    const NONE: Self = Self {
-        limit: 0.0,
-        throughput: 0.0,
-        latency: f64::INFINITY,
-        count: 0.0,
-    };
-}
-
-/// A time in which the limit is in the way.
-#[derive(Clone, Copy, Debug)]
-struct Since {
-    began: f64,
-    /// The limit then.
-    limit: f64,
-    /// How much came through, and in what time.
-    done: f64,
-    time: f64,
-}
-
-impl Since {
-    const fn new(seen: &Seen, limit: f64) -> Self {
-        Self {
-            began: seen.opened,
-            limit,
-            done: 0.0,
-            time: 0.0,
-        }
-    }
-
-    fn add(&mut self, seen: &Seen) {
-        let time = seen.closed - seen.opened;
-        self.done += seen.throughput * time;
-        self.time += time;
-    }
-}
-
 /// What the law knows.
 #[derive(Clone, Debug)]
 pub(super) struct Law {
@@ -114,6 +69,8 @@ pub(super) struct Law {
     /// Its mean latency, and that of this window.
     mean_base: Option<f64>,
     mean: Latency,
+    /// The mean latency as a multiple of the quartile while the limit was not in the way, 0 if it always was.
+    shape: f64,
     raises: Raises,
     probes: Probes,
     failures: Failures,
@@ -154,8 +111,9 @@ pub(super) struct Law {
     /// What was seen in the second window of a squeeze, and the limit before the first.
     squeeze: Option<Trial>,
     top: Option<f64>,
-    /// When more is tried, and what was seen before.
+    /// When more is tried, for what reason, and what was seen before.
     upward: Upward,
+    stretched: Upward,
     more: Option<Trial>,
     /// Whether most of what is in flight seems to queue, and whether a latency rose with the limit.
     doubtful: bool,
@@ -186,6 +144,7 @@ impl Law {
                 value: 0.0,
                 error: 0.0,
             },
+            shape: 0.0,
             raises: Raises::new(),
             probes: Probes::new(),
             failures: Failures::new(),
@@ -210,6 +169,7 @@ impl Law {
             squeeze: None,
             top: None,
             upward: Upward::new(),
+            stretched: Upward::at_once(),
             more: None,
             doubtful: false,
             confounded: false,
@@ -334,6 +294,9 @@ impl Law {
         if let Ask::BackTo(limit) = failures {
             return self.not_ours(limit);
         }
+        if let Some(decision) = self.try_stretched(read) {
+            return decision;
+        }
         if let Some(decision) = self.judge(read) {
             return decision;
         }
@@ -357,6 +320,11 @@ impl Law {
             return self.begin_probe(read);
         }
         self.grow(read)
+    }
+
+    /// Whether the next window is to be compared with this one under a larger limit.
+    pub(super) const fn tries(&self) -> bool {
+        self.more.is_some()
     }
 
     const fn keep(&self, reason: &'static str) -> Decision {

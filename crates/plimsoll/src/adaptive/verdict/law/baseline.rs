@@ -1,5 +1,6 @@
 //! The latency of a server without a queue: what is believed of it, and why.
 
+use super::upward::Upward;
 use super::{ALLOWANCE, CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, PROOF, TELLING, Trial, go};
 use crate::adaptive::verdict::slope::Slope;
 use crate::adaptive::verdict::window::{Latency, Seen};
@@ -61,6 +62,10 @@ impl Law {
             self.climbed = self.trial(seen, seen.mean / seen.throughput);
         }
         if free {
+            let shape = self.mean.value / latency.value;
+            let weight = if self.shape == 0.0 { 1.0 } else { HINT / 2.0 };
+            self.shape += (shape - self.shape) * weight;
+            self.stretched = Upward::at_once();
             self.probes.nothing_queued();
             self.share = 1.0;
             (self.doubtful, self.confounded) = (false, false);
