@@ -31,10 +31,14 @@
 //! - A latency that rose as the limit rose is not believed: where several limits share a server, each can take throughput
 //!   from the others, and all of them together make the latency. Nor is it believed often: each time a slower server is, the next
 //!   time is twice as far away, so that limits that share a server do not drift up together ([`raises`]).
+//! - The *shape* of the latencies: work that waits is late by the same, work that takes longer is slower in proportion. Where the mean and the
+//!   quartile both rose in proportion, *more* is tried before anything is cut.
 //! - A limit that rests where what may queue is all of it learns nothing from less. There *more* is tried: if as much more comes
 //!   through, and as fast, nothing had queued.
 //!
-//! What the quartile does not see, throughput does: if half as much again brought no more, something queues that only a part of
+//! What the quartile does not see, the mean may: where less than three quarters of the work waits, the quartile stays where it was and the
+//! mean latency rises above its own baseline. Its error is larger, so it counts only where it is beyond chance and more waits than may.
+//! And throughput does: if half as much again brought no more, something queues that only a part of
 //! the work needs, and what is above goes. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
 //! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused; when it is back, so is half of
 //! the limit). Work that ends unheard, because who asked for it has left, is late too: it shows as more in flight than what is heard of
@@ -155,7 +159,8 @@ impl Limit for Verdict {
         let decision = self.law.decide(&seen);
         let Range { min, max, .. } = self.range;
         let limit = decision.limit.clamp(min as f64, max as f64);
-        if limit < before {
+        // What is compared with a larger limit begins when that is full.
+        if limit < before || self.law.tries() {
             self.window.pass_over(sample.in_flight.min(most));
         }
         self.law.set(limit);

@@ -155,6 +155,7 @@ mod tests {
             mean: limit,
             held: limit,
             time: 1e6,
+            time_error: 1e4,
             saturated: true,
             overloads: bad,
             overload_latency: 1e6,

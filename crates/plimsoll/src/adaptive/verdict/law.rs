@@ -5,6 +5,7 @@ mod growth;
 mod squeeze;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod upward;
 
 use super::failures::{Ask, Failures};
@@ -13,6 +14,7 @@ use super::raises::Raises;
 use super::slope::Slope;
 use super::window::{Asks, Latency, Seen};
 use baseline::LEAP;
+use trial::{Since, Trial};
 use upward::Upward;
 
 /// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
@@ -55,53 +57,6 @@ const fn go(limit: f64, reason: &'static str) -> Decision {
     Decision { limit, reason }
 }
 
-/// Something that was tried, to be compared with what comes of it.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    limit: f64,
-    throughput: f64,
-    latency: f64,
-    count: f64,
-}
-
-impl Trial {
-    /// Anything that is seen is better.
-    const NONE: Self = Self {
-        limit: 0.0,
-        throughput: 0.0,
-        latency: f64::INFINITY,
-        count: 0.0,
-    };
-}
-
-/// A time in which the limit is in the way.
-#[derive(Clone, Copy, Debug)]
-struct Since {
-    began: f64,
-    /// The limit then.
-    limit: f64,
-    /// How much came through, and in what time.
-    done: f64,
-    time: f64,
-}
-
-impl Since {
-    const fn new(seen: &Seen, limit: f64) -> Self {
-        Self {
-            began: seen.opened,
-            limit,
-            done: 0.0,
-            time: 0.0,
-        }
-    }
-
-    fn add(&mut self, seen: &Seen) {
-        let time = seen.closed - seen.opened;
-        self.done += seen.throughput * time;
-        self.time += time;
-    }
-}
-
 /// What the law knows.
 #[derive(Clone, Debug)]
 pub(super) struct Law {
@@ -111,6 +66,11 @@ pub(super) struct Law {
     now: f64,
     /// The latency of a server without a queue, in nanoseconds.
     base: Option<f64>,
+    /// Its mean latency, and that of this window.
+    mean_base: Option<f64>,
+    mean: Latency,
+    /// The mean latency as a multiple of the quartile while the limit was not in the way, 0 if it always was.
+    shape: f64,
     raises: Raises,
     probes: Probes,
     failures: Failures,
@@ -151,8 +111,9 @@ pub(super) struct Law {
     /// What was seen in the second window of a squeeze, and the limit before the first.
     squeeze: Option<Trial>,
     top: Option<f64>,
-    /// When more is tried, and what was seen before.
+    /// When more is tried, for what reason, and what was seen before.
     upward: Upward,
+    stretched: Upward,
     more: Option<Trial>,
     /// Whether most of what is in flight seems to queue, and whether a latency rose with the limit.
     doubtful: bool,
@@ -178,6 +139,12 @@ impl Law {
             min,
             now: 0.0,
             base: None,
+            mean_base: None,
+            mean: Latency {
+                value: 0.0,
+                error: 0.0,
+            },
+            shape: 0.0,
             raises: Raises::new(),
             probes: Probes::new(),
             failures: Failures::new(),
@@ -202,6 +169,7 @@ impl Law {
             squeeze: None,
             top: None,
             upward: Upward::new(),
+            stretched: Upward::at_once(),
             more: None,
             doubtful: false,
             confounded: false,
@@ -275,6 +243,11 @@ impl Law {
         let Some(latency) = seen.latency else {
             return self.without_latency(failures);
         };
+        self.mean = Latency {
+            value: seen.time,
+            error: seen.time_error,
+        };
+        self.learn_mean(seen);
         let base = self.learn(seen, latency);
         // What ends unheard is late as well.
         let unheard = if seen.unheard() > UNHEARD {
@@ -282,11 +255,12 @@ impl Law {
         } else {
             1.0
         };
-        let queue = unheard * seen.throughput * (latency.value - base);
+        let allowed = ALLOWANCE.max(DOUBT * seen.throughput * base);
+        let late = self.late(latency.value, base, allowed / seen.throughput);
+        let queue = unheard * seen.throughput * late;
         if let Some(decision) = self.watch_slope(seen, latency, queue) {
             return decision;
         }
-        let allowed = ALLOWANCE.max(DOUBT * seen.throughput * base);
         // At first the baseline is as uncertain as the latency.
         let chance = if self.fresh { 2.0 * CHANCE } else { CHANCE };
         let read = Read {
@@ -320,6 +294,9 @@ impl Law {
         if let Ask::BackTo(limit) = failures {
             return self.not_ours(limit);
         }
+        if let Some(decision) = self.try_stretched(read) {
+            return decision;
+        }
         if let Some(decision) = self.judge(read) {
             return decision;
         }
@@ -343,6 +320,11 @@ impl Law {
             return self.begin_probe(read);
         }
         self.grow(read)
+    }
+
+    /// Whether the next window is to be compared with this one under a larger limit.
+    pub(super) const fn tries(&self) -> bool {
+        self.more.is_some()
     }
 
     const fn keep(&self, reason: &'static str) -> Decision {

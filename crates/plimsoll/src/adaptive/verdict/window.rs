@@ -10,6 +10,8 @@ const MIN_SPAN: f64 = 100e6;
 const MAX_SPAN: f64 = 10e9;
 /// The quantile that is the signal. See [`Verdict`](super::Verdict).
 const QUANTILE: f64 = 0.25;
+/// In the first window so many times as much ends as was in flight.
+const FIRST_SPANS: f64 = 2.0;
 /// Work that began so long after anything ended came after a rest, and the rest is nobody's latency.
 const REST: u64 = 1_000_000_000;
 
@@ -19,6 +21,8 @@ pub(super) struct Window {
     latencies: Histogram,
     /// The sum of all latencies, in nanoseconds.
     total: f64,
+    /// And of their squares.
+    squares: f64,
     opened: Moment,
     last: Moment,
     ended: u32,
@@ -62,6 +66,8 @@ pub(super) struct Seen {
     /// The mean of what was in flight when something ended, and the mean latency.
     pub(super) held: f64,
     pub(super) time: f64,
+    /// The standard error of the mean latency.
+    pub(super) time_error: f64,
     /// Whether the limit held work back: somebody was refused, or it was reached most of the time, as it is when
     /// work waits in front of it.
     pub(super) saturated: bool,
@@ -97,6 +103,7 @@ impl Window {
         Self {
             latencies: Histogram::new(),
             total: 0.0,
+            squares: 0.0,
             opened: Moment::ORIGIN,
             last: Moment::ORIGIN,
             ended: 0,
@@ -156,6 +163,7 @@ impl Window {
         if !sample.overload || base.is_some_and(|base| nanos as f64 >= base) {
             self.latencies.record(nanos);
             self.total += nanos as f64;
+            self.squares += nanos as f64 * nanos as f64;
         }
         let count = f64::from(self.ended);
         if count < asks.samples {
@@ -167,6 +175,12 @@ impl Window {
         }
         let mean = self.total / f64::from(self.latencies.len().max(1));
         if asks.spans > 0.0 && age < (asks.spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
+            return None;
+        }
+        // Of what began together the short ends first, and says too little of how long it takes: at first all of it must have ended,
+        // and as much again (the class `many_workers` of the simulator's example `law`).
+        let held = self.in_flight as f64 / count;
+        if base.is_none() && count < FIRST_SPANS * held && age < MAX_SPAN {
             return None;
         }
         let seen = self.seen(count, age, now);
@@ -187,6 +201,7 @@ impl Window {
             mean: self.weight as f64 / age * time,
             held: self.in_flight as f64 / count,
             time,
+            time_error: ((self.squares / timed - time * time).max(0.0) / timed).sqrt(),
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
             overloads: f64::from(self.overloads),
             overload_latency: self.overload_time / f64::from(self.overloads.max(1)),
@@ -211,6 +226,7 @@ impl Window {
     fn reopen(&mut self, now: Moment) {
         self.latencies.clear();
         self.total = 0.0;
+        self.squares = 0.0;
         self.opened = now;
         self.ended = 0;
         self.weight = 0;

@@ -1,5 +1,6 @@
 //! The latency of a server without a queue: what is believed of it, and why.
 
+use super::upward::Upward;
 use super::{ALLOWANCE, CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, PROOF, TELLING, Trial, go};
 use crate::adaptive::verdict::slope::Slope;
 use crate::adaptive::verdict::window::{Latency, Seen};
@@ -21,6 +22,9 @@ const EXPLAINED: f64 = 1.02;
 pub(super) const LEAP: f64 = 2.5;
 /// A slope above this is throughput that goes with the limit.
 const GOES_WITH: f64 = 0.4;
+/// So many standard errors of a mean latency may be chance, and a quartile below this factor of the baseline is where it was.
+const MEAN_CHANCE: f64 = 3.0;
+const UNMOVED: f64 = 1.5;
 /// The allowance shrinks and recovers by these factors, and to this share.
 const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
@@ -44,7 +48,7 @@ fn weight(base: f64, latency: Latency) -> f64 {
 impl Law {
     /// Learns the baseline from a window that shows it in passing.
     pub(super) fn learn(&mut self, seen: &Seen, latency: Latency) -> f64 {
-        let free = !seen.saturated && seen.peak < FREE * self.limit;
+        let free = self.is_free(seen);
         let mut base = self.base.unwrap_or(latency.value);
         self.raises.now_at(base);
         let above = latency.value - base;
@@ -58,6 +62,10 @@ impl Law {
             self.climbed = self.trial(seen, seen.mean / seen.throughput);
         }
         if free {
+            let shape = self.mean.value / latency.value;
+            let weight = if self.shape == 0.0 { 1.0 } else { HINT / 2.0 };
+            self.shape += (shape - self.shape) * weight;
+            self.stretched = Upward::at_once();
             self.probes.nothing_queued();
             self.share = 1.0;
             (self.doubtful, self.confounded) = (false, false);
@@ -76,6 +84,40 @@ impl Law {
             self.anchor = self.trial(seen, base);
         }
         base
+    }
+
+    /// Learns the mean latency without a queue, like the baseline.
+    pub(super) fn learn_mean(&mut self, seen: &Seen) {
+        let base = self.mean_base.unwrap_or(self.mean.value);
+        let above = self.mean.value - base;
+        let weight = if above < 0.0 {
+            weight(base, self.mean)
+        } else if self.is_free(seen) {
+            HINT
+        } else {
+            0.0
+        };
+        self.mean_base = Some(base + above * weight);
+    }
+
+    /// By how much the latency is above the baseline. Where less than three quarters of the work waits, the quartile shows nothing, and the mean
+    /// does: work that comes in batches as large as the pool (`contention`), a station that only a part of it needs
+    /// (`shared_pool`). It counts where it is more than chance and more than what may wait. Where the quartile rose as well the server
+    /// may have become slower, which the mean shows by more than the quartile.
+    pub(super) fn late(&self, latency: f64, base: f64, allowed: f64) -> f64 {
+        let late = latency - base;
+        let by_mean = self.mean.value
+            - self.mean_base.unwrap_or(self.mean.value)
+            - MEAN_CHANCE * self.mean.error;
+        if latency < UNMOVED * base && by_mean > allowed {
+            late.max(by_mean)
+        } else {
+            late
+        }
+    }
+
+    fn is_free(&self, seen: &Seen) -> bool {
+        !seen.saturated && seen.peak < FREE * self.limit
     }
 
     /// Raises the baseline to a latency that was seen under a limit of `top`. Where several limits share a server, each
@@ -107,6 +149,7 @@ impl Law {
             };
         }
         self.base = Some(latency);
+        self.mean_base = self.mean_base.map(|base| base.max(self.mean.value));
         true
     }
 
@@ -127,6 +170,9 @@ impl Law {
             self.probes.growth_paid();
             // The larger limit may have met the knee on the way, so this is less than a proof.
             let weight = if self.fresh { PROOF } else { LESS_THAN_PROOF };
+            self.mean_base = self
+                .mean_base
+                .map(|base| base + (self.mean.value - base).max(0.0) * weight);
             return base + (latency.value - base).max(0.0) * weight;
         }
         if paid < UNPAID {
@@ -135,6 +181,7 @@ impl Law {
         }
         base
     }
+
     /// Learns from how throughput goes with the limit.
     pub(super) fn watch_slope(
         &mut self,

@@ -76,7 +76,8 @@ impl Law {
         self.met_a_queue();
         // What is late, or ends unheard, can wait no longer.
         let can_wait = read.seen.overloads < 0.5 * read.seen.count && read.seen.unheard() < UNHEARD;
-        if self.leapt(&read.latency) && can_wait {
+        // Once: a latency that leaps again is a queue that fills.
+        if self.leapt(&read.latency) && can_wait && !self.looked {
             self.end_squeeze();
             self.again = true;
             return self.keep("keep: look again");

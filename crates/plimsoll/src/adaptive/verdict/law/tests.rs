@@ -49,6 +49,7 @@ impl Server {
             mean: in_flight,
             held: in_flight,
             time: latency.value,
+            time_error: latency.error,
             saturated: demand.is_none_or(|demand| demand >= limit.floor()),
             overloads: 0.0,
             overload_latency: 0.0,
@@ -219,4 +220,60 @@ fn contention_lowers_the_ceiling() {
     }
     assert!(law.ceiling < 60.0, "{}", law.ceiling);
     assert!(law.limit() <= law.ceiling, "{}", law.limit());
+}
+
+#[test]
+fn the_mean_shows_a_queue_of_less_than_three_quarters_of_the_work() {
+    let (mut law, server) = (Law::new(20.0, 1.0), Server::new(40.0, 50e6));
+    feed(&mut law, 0..100, &server);
+    law.set(80.0);
+    // A third of the work waits for the rest: the quartile stays where it was.
+    let batches = |number, limit: f64| {
+        let mut seen = server.window(number, limit, None);
+        seen.latency = Some(Latency {
+            value: 50e6,
+            error: 0.5e6,
+        });
+        seen
+    };
+    let reasons: Vec<_> = (100..110)
+        .map(|number| {
+            let decision = law.decide(&batches(number, law.limit()));
+            law.set(decision.limit);
+            decision.reason
+        })
+        .collect();
+    assert!(reasons.contains(&"cut: queue"), "{reasons:?}");
+    assert!(law.limit() < 60.0, "{} {reasons:?}", law.limit());
+}
+
+/// A window of a server with workers enough, whose latencies have a mean of three times their quartile.
+fn skewed(number: u32, limit: f64, service: f64, rate: f64) -> Seen {
+    let server = Server::new(1e6, service);
+    let mut seen = server.window(number, limit, Some(rate * service));
+    seen.latency = Some(Latency {
+        value: service / 3.0,
+        error: service / 60.0,
+    });
+    seen
+}
+
+#[test]
+fn latencies_that_are_longer_in_proportion_are_no_queue() {
+    let mut law = Law::new(40.0, 1.0);
+    let mut step = |number, service| {
+        let decision = law.decide(&skewed(number, law.limit(), service, 400e-9));
+        law.set(decision.limit);
+        decision
+    };
+    for number in 0..40 {
+        step(number, 30e6);
+    }
+    // Ten times slower: as much is asked for, which needs ten times as much at once.
+    let slower: Vec<_> = (40..44).map(|number| step(number, 300e6)).collect();
+    let reasons: Vec<_> = slower.iter().map(|decision| decision.reason).collect();
+    assert!(reasons.contains(&"try more: as if slower"), "{reasons:?}");
+    assert!(reasons.contains(&"tried: more brings more"), "{reasons:?}");
+    assert!(!reasons.contains(&"cut: queue"), "{reasons:?}");
+    assert!(slower[3].limit > 120.0, "{slower:?}");
 }
