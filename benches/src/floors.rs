@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use plimsoll::Clock;
 
@@ -136,6 +136,12 @@ pub(crate) fn stocks_and_locks() -> Vec<Contender<Trial>> {
         ),
         asked(
             Floor,
+            "a stock of the thread, bounded in time, that a bucket by hand refills and counts",
+            |answer| Stocked::new(Bucket::new(answer, Clock::system())),
+            Stocked::take,
+        ),
+        asked(
+            Floor,
             "a lock, the kernel's coarse clock",
             |_| (Clock::system(), Mutex::new(0)),
             |(clock, used)| {
@@ -146,6 +152,93 @@ pub(crate) fn stocks_and_locks() -> Vec<Contender<Trial>> {
             },
         ),
     ]
+}
+
+/// A bucket of which threads take a batch at a time. A stock is that of one bucket of several, and is held for a while at most.
+struct Stocked {
+    bucket: Bucket<Clock>,
+    id: usize,
+    closed: AtomicBool,
+    granted: AtomicU64,
+}
+
+/// What a thread has of a bucket.
+struct Stock {
+    id: Cell<usize>,
+    left: Cell<u64>,
+    taken: Cell<u64>,
+    until: Cell<u64>,
+}
+
+const BATCH: u64 = 32;
+const HELD: u64 = 10_000_000;
+
+thread_local! {
+    static STOCKS: [Stock; 16] = const {
+        [const {
+            Stock {
+                id: Cell::new(0),
+                left: Cell::new(0),
+                taken: Cell::new(0),
+                until: Cell::new(0),
+            }
+        }; 16]
+    };
+}
+
+impl Stocked {
+    fn new(bucket: Bucket<Clock>) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        Self {
+            bucket,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            closed: AtomicBool::new(false),
+            granted: AtomicU64::new(0),
+        }
+    }
+
+    fn take(&self) -> bool {
+        let taken = STOCKS.with(|stocks| {
+            let stock = &stocks[self.id % stocks.len()];
+            let left = stock.left.get();
+            let has = stock.id.get() == self.id && left > 0;
+            let open = has && !self.closed.load(Ordering::Acquire);
+            if !open || self.bucket.clock.now().as_nanos() >= stock.until.get() {
+                return None;
+            }
+            stock.left.set(left - 1);
+            Some(stock.taken.get())
+        });
+        taken.is_some() || self.restock()
+    }
+
+    #[inline(never)]
+    fn restock(&self) -> bool {
+        let Bucket {
+            full_at,
+            token,
+            burst,
+            clock,
+            ..
+        } = &self.bucket;
+        let now = clock.now().as_nanos();
+        let granted = swap_in(full_at, |full_at| {
+            let full_at = full_at.max(now) + BATCH * token;
+            (full_at <= now + burst).then_some(full_at)
+        });
+        if !granted {
+            return self.bucket.take(now);
+        }
+        STOCKS.with(|stocks| {
+            let stock = &stocks[self.id % stocks.len()];
+            stock.id.set(self.id);
+            stock.left.set(BATCH - 1);
+            stock.taken.set(now);
+            stock.until.set(now + HELD);
+        });
+        self.granted.fetch_add(BATCH, Ordering::Relaxed);
+        true
+    }
 }
 
 struct Bucket<C> {
