@@ -250,6 +250,23 @@ struct Bucket<C> {
     counts: Counts,
 }
 
+/// Keeps what a refusal says, unless the clock may be too late for it.
+pub(crate) fn refuse(limit: u64, now: u64, ready_at: u64, full_at: u64) -> bool {
+    if now + LATE.load(Ordering::Relaxed) >= ready_at {
+        return false;
+    }
+    black_box(&Refused {
+        _reason: 1,
+        _limit: limit,
+        _remaining: 0,
+        _at: now,
+        _ready_at: ready_at,
+        _full_at: full_at,
+        _limiter: None,
+    });
+    true
+}
+
 /// As much as a refusal of ours says.
 struct Refused {
     _reason: u64,
@@ -282,18 +299,9 @@ impl<C> Bucket<C> {
         if !granted {
             let full_at = self.full_at.load(Ordering::Acquire).max(now);
             let ready_at = full_at + self.token - self.burst;
-            if now + LATE.load(Ordering::Relaxed) >= ready_at {
+            if !refuse(self.burst, now, ready_at, full_at) {
                 return self.answer_precisely();
             }
-            black_box(&Refused {
-                _reason: 1,
-                _limit: self.burst,
-                _remaining: 0,
-                _at: now,
-                _ready_at: ready_at,
-                _full_at: full_at,
-                _limiter: None,
-            });
         }
         self.counts.add(usize::from(!granted));
         granted
