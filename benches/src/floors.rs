@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use plimsoll::Clock;
 
@@ -136,6 +136,12 @@ pub(crate) fn stocks_and_locks() -> Vec<Contender<Trial>> {
         ),
         asked(
             Floor,
+            "a stock of the thread, bounded in time, that a bucket by hand refills and counts",
+            |answer| Stocked::new(Bucket::new(answer, Clock::system())),
+            Stocked::take,
+        ),
+        asked(
+            Floor,
             "a lock, the kernel's coarse clock",
             |_| (Clock::system(), Mutex::new(0)),
             |(clock, used)| {
@@ -148,6 +154,93 @@ pub(crate) fn stocks_and_locks() -> Vec<Contender<Trial>> {
     ]
 }
 
+/// A bucket of which threads take a batch at a time. A stock is that of one bucket of several, and is held for a while at most.
+struct Stocked {
+    bucket: Bucket<Clock>,
+    id: usize,
+    closed: AtomicBool,
+    granted: AtomicU64,
+}
+
+/// What a thread has of a bucket.
+struct Stock {
+    id: Cell<usize>,
+    left: Cell<u64>,
+    taken: Cell<u64>,
+    until: Cell<u64>,
+}
+
+const BATCH: u64 = 32;
+const HELD: u64 = 10_000_000;
+
+thread_local! {
+    static STOCKS: [Stock; 16] = const {
+        [const {
+            Stock {
+                id: Cell::new(0),
+                left: Cell::new(0),
+                taken: Cell::new(0),
+                until: Cell::new(0),
+            }
+        }; 16]
+    };
+}
+
+impl Stocked {
+    fn new(bucket: Bucket<Clock>) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        Self {
+            bucket,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            closed: AtomicBool::new(false),
+            granted: AtomicU64::new(0),
+        }
+    }
+
+    fn take(&self) -> bool {
+        let taken = STOCKS.with(|stocks| {
+            let stock = &stocks[self.id % stocks.len()];
+            let left = stock.left.get();
+            let has = stock.id.get() == self.id && left > 0;
+            let open = has && !self.closed.load(Ordering::Acquire);
+            if !open || self.bucket.clock.now().as_nanos() >= stock.until.get() {
+                return None;
+            }
+            stock.left.set(left - 1);
+            Some(stock.taken.get())
+        });
+        taken.is_some() || self.restock()
+    }
+
+    #[inline(never)]
+    fn restock(&self) -> bool {
+        let Bucket {
+            full_at,
+            token,
+            burst,
+            clock,
+            ..
+        } = &self.bucket;
+        let now = clock.now().as_nanos();
+        let granted = swap_in(full_at, |full_at| {
+            let full_at = full_at.max(now) + BATCH * token;
+            (full_at <= now + burst).then_some(full_at)
+        });
+        if !granted {
+            return self.bucket.take(now);
+        }
+        STOCKS.with(|stocks| {
+            let stock = &stocks[self.id % stocks.len()];
+            stock.id.set(self.id);
+            stock.left.set(BATCH - 1);
+            stock.taken.set(now);
+            stock.until.set(now + HELD);
+        });
+        self.granted.fetch_add(BATCH, Ordering::Relaxed);
+        true
+    }
+}
+
 struct Bucket<C> {
     full_at: AtomicU64,
     token: u64,
@@ -155,6 +248,23 @@ struct Bucket<C> {
     clock: C,
     /// How often it granted and refused.
     counts: Counts,
+}
+
+/// Keeps what a refusal says, unless the clock may be too late for it.
+pub(crate) fn refuse(limit: u64, now: u64, ready_at: u64, full_at: u64) -> bool {
+    if now + LATE.load(Ordering::Relaxed) >= ready_at {
+        return false;
+    }
+    black_box(&Refused {
+        _reason: 1,
+        _limit: limit,
+        _remaining: 0,
+        _at: now,
+        _ready_at: ready_at,
+        _full_at: full_at,
+        _limiter: None,
+    });
+    true
 }
 
 /// As much as a refusal of ours says.
@@ -189,18 +299,9 @@ impl<C> Bucket<C> {
         if !granted {
             let full_at = self.full_at.load(Ordering::Acquire).max(now);
             let ready_at = full_at + self.token - self.burst;
-            if now + LATE.load(Ordering::Relaxed) >= ready_at {
+            if !refuse(self.burst, now, ready_at, full_at) {
                 return self.answer_precisely();
             }
-            black_box(&Refused {
-                _reason: 1,
-                _limit: self.burst,
-                _remaining: 0,
-                _at: now,
-                _ready_at: ready_at,
-                _full_at: full_at,
-                _limiter: None,
-            });
         }
         self.counts.add(usize::from(!granted));
         granted

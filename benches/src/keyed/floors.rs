@@ -14,7 +14,7 @@ use super::contenders::Worth;
 use super::contenders::{Entrant, Limit, Limiter};
 use super::keys::Key;
 use crate::contender::Role::Floor;
-use crate::floors::{PUBLISHED, swap_in};
+use crate::floors::{Counts, PUBLISHED, refuse, swap_in};
 
 pub(crate) const NOTHING: &str = "nothing but reading the key";
 pub(crate) const ONE_LOAD: &str = "lock-free, 16 bytes an entry, word for a clock";
@@ -36,7 +36,11 @@ pub(super) fn all<K: Key>() -> Vec<Entrant<K>> {
         ),
         floor(
             "64 locks, 16 bytes an entry, kernel's coarse clock",
-            |limit| Box::new(Locked::new(limit, plimsoll::Clock::system())),
+            |limit| Box::new(Locked::new(limit, plimsoll::Clock::system(), false)),
+        ),
+        floor(
+            "64 locks, 16 bytes an entry, kernel's coarse clock, answers whole and counted",
+            |limit| Box::new(Locked::new(limit, plimsoll::Clock::system(), true)),
         ),
     ]
 }
@@ -215,8 +219,11 @@ impl<K: Key, C: Time> Limiter<K> for LockFree<C> {
     }
 }
 
-/// The same entries in tables behind locks. They never grow and forget nothing; the answer is yes or no, and nobody counts it.
+/// The same entries in tables behind locks. They never grow and forget nothing; the answer is yes or no, and nobody counts it, unless
+/// it is to say as much as ours.
 struct Locked<C> {
+    whole: bool,
+    counts: Counts,
     shards: Box<[Shard]>,
     hasher: DefaultHashBuilder,
     bucket: Bucket,
@@ -230,13 +237,15 @@ type Pair = (u64, u64);
 struct Shard(Mutex<Box<[Pair]>>);
 
 impl<C> Locked<C> {
-    fn new(limit: &Limit, clock: C) -> Self {
+    fn new(limit: &Limit, clock: C, whole: bool) -> Self {
         const SHARDS: usize = 64;
         let keys = limit.keys / SHARDS;
         // A shard may have some more keys than others.
         let places = keys + keys / 2 + 64;
         let shard = |_| Shard(Mutex::new(vec![(0, 0); places].into()));
         Self {
+            whole,
+            counts: Counts::default(),
             shards: (0..SHARDS).map(shard).collect(),
             hasher: DefaultHashBuilder::default(),
             bucket: Bucket::new(limit),
@@ -278,9 +287,19 @@ impl<K: Key, C: Time> Limiter<K> for Locked<C> {
         let shard = &self.shards[hash as usize & (self.shards.len() - 1)];
         let mut places = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         let full_at = state(&mut places, hash, word);
+        let before = (*full_at).max(now);
         let taken = self.bucket.taken(*full_at, now, cost);
         if let Some(taken) = taken {
             *full_at = taken;
+        }
+        drop(places);
+        if self.whole {
+            let Bucket { token, depth } = self.bucket;
+            // A clock that is late by a tick would have to be read again; no bucket here is that close to being refilled.
+            if taken.is_none() && !refuse(depth, now, before + token - depth, before) {
+                return false;
+            }
+            self.counts.add(usize::from(taken.is_none()));
         }
         taken.is_some()
     }

@@ -1,4 +1,4 @@
-//! A layer by hand that tells callers what is left, in five fields.
+//! A layer by hand that tells callers what is left, in three or five fields.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{HeaderName, HeaderValue, Request, Response};
-use plimsoll::{Keyed, TokenBucket};
+use plimsoll::{Gate, Keyed, Standing, TokenBucket};
 use plimsoll_tower::keys::Address;
 use tower::Service;
 
@@ -20,17 +20,57 @@ static RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 type Answer = Ready<Result<Response<Body>, Infallible>>;
 
-/// What nobody can do without who inserts five fields: to take, to look how the limit stands when the response is there, to write
-/// two numbers and a text, and to insert them beside two values that are always the same.
+/// What nobody can do without who inserts fields: to take, to look how the limit stands when the response is there, to write
+/// two numbers and a text, and to insert them beside values that are always the same.
 #[derive(Clone)]
-pub(super) struct Fields<S> {
+pub(super) struct Fields<S, L> {
     pub(super) service: S,
-    pub(super) keyed: Keyed<Address, TokenBucket>,
+    pub(super) limit: L,
+    /// All five, or the three of `X-RateLimit`.
+    pub(super) all: bool,
 }
 
-impl<S> Service<Request<Body>> for Fields<S>
+/// What is taken from.
+pub(super) trait Limit {
+    type Key;
+
+    fn take(&self, request: &Request<Body>) -> Option<Self::Key>;
+
+    fn look(&self, key: &Self::Key) -> Standing;
+}
+
+/// By the address of the peer.
+impl Limit for Keyed<Address, TokenBucket> {
+    type Key = Address;
+
+    fn take(&self, request: &Request<Body>) -> Option<Address> {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.map(|ConnectInfo(peer)| Address::from(peer.ip()));
+        peer.filter(|peer| self.try_acquire(peer, 1).is_ok())
+    }
+
+    fn look(&self, peer: &Address) -> Standing {
+        self.standing(peer)
+    }
+}
+
+/// One bucket.
+impl Limit for Gate<TokenBucket> {
+    type Key = ();
+
+    fn take(&self, _request: &Request<Body>) -> Option<()> {
+        self.try_acquire(1).is_ok().then_some(())
+    }
+
+    fn look(&self, (): &()) -> Standing {
+        self.standing()
+    }
+}
+
+impl<S, L> Service<Request<Body>> for Fields<S, L>
 where
     S: Service<Request<Body>, Error = Infallible, Future = Answer>,
+    L: Limit,
 {
     type Response = Response<Body>;
     type Error = Infallible;
@@ -41,18 +81,18 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        let peer = peer.map(|ConnectInfo(peer)| Address::from(peer.ip()));
-        let peer = peer.filter(|peer| self.keyed.try_acquire(peer, 1).is_ok());
+        let key = self.limit.take(&request);
         let Ok(mut response) = self.service.call(request).into_inner();
-        if let Some(peer) = peer {
-            let standing = self.keyed.standing(&peer);
+        if let Some(key) = key {
+            let standing = self.limit.look(&key);
             let remaining = standing.remaining.unwrap_or(0);
             let reset = standing.reset.map_or(0, |reset| reset.as_secs() + 1);
             let headers = response.headers_mut();
             headers.reserve(5);
-            headers.insert(&POLICY, HeaderValue::from_static(r#""api";q=100000000"#));
-            headers.insert(&RATE_LIMIT, text(br#""api";r="#, remaining));
+            if self.all {
+                headers.insert(&POLICY, HeaderValue::from_static(r#""api";q=100000000"#));
+                headers.insert(&RATE_LIMIT, text(br#""api";r="#, remaining));
+            }
             headers.insert(&LIMIT, HeaderValue::from_static("100000000"));
             headers.insert(&REMAINING, text(b"", remaining));
             headers.insert(&RESET, text(b"", reset));

@@ -44,6 +44,8 @@ pub(super) const GOVERNOR_FIELDS: &str = "tower_governor, by address, 2 fields";
 pub(super) const RATE_NET_3: &str = "rate-net RateLimitLayer, by address, 3 fields";
 pub(super) const RATE_NET_5: &str = "rate-net RateLimitLayer, by address, 5 fields";
 const FIELDS_BY_HAND: &str = "take, look and insert 5 fields, by address";
+const X_BY_HAND: &str = "take, look and insert the 3 X-RateLimit fields, by address";
+const GLOBAL_BY_HAND: &str = "take, look and insert 5 fields, one bucket";
 
 /// More than comes in a trial, and never full again once the first has come.
 const PLENTY: u32 = 100_000_000;
@@ -176,14 +178,27 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
                 .with_headers_on_success(true)
                 .with_policy(NAME)
         }),
-        around(Floor, FIELDS_BY_HAND, 5, || {
-            let keyed = Keyed::builder(bucket()).name(NAME).build();
-            layer_fn(move |service| by_hand::Fields {
-                service,
-                keyed: keyed.clone(),
-            })
+        around(Floor, FIELDS_BY_HAND, 5, || by_hand(keyed(), true)),
+        around(Floor, X_BY_HAND, 3, || by_hand(keyed(), false)),
+        around(Floor, GLOBAL_BY_HAND, 5, || {
+            by_hand(gate(Clock::system()), true)
         }),
     ]
+}
+
+fn keyed() -> Keyed<Address, TokenBucket> {
+    Keyed::builder(bucket()).name(NAME).build()
+}
+
+fn by_hand<L>(limit: L, all: bool) -> impl Layer<Hello, Service = by_hand::Fields<Hello, L>>
+where
+    L: by_hand::Limit + Clone,
+{
+    layer_fn(move |service| by_hand::Fields {
+        service,
+        limit: limit.clone(),
+        all,
+    })
 }
 
 fn bucket() -> TokenBucket {

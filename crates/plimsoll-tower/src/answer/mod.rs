@@ -26,6 +26,7 @@
 mod class;
 mod fields;
 mod grpc;
+mod kept;
 mod limit_status;
 mod policy;
 mod problem;

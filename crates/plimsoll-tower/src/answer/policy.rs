@@ -1,6 +1,6 @@
 //! Fast path for the fields of one limit that is described in all responses.
 
-use std::mem::replace;
+use std::mem::swap;
 use std::slice;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::fields::{
     Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_LIMIT, X_REMAINING, X_RESET, integer, left,
     rate_limit, rate_limit_policy, retry_after, write_x,
 };
+use super::kept::kept;
 use super::limit_status::{LimitStatus, Unit};
 use super::structured::{Line, Out, written};
 
@@ -54,15 +55,6 @@ enum Value {
     RetryAfter,
 }
 
-/// What the values of a table are, apart from those that are the same in all responses.
-#[derive(Default)]
-struct Values {
-    content_type: Option<HeaderValue>,
-    rate_limit: Option<HeaderValue>,
-    reset: Option<u64>,
-    retry_after: Option<u64>,
-}
-
 impl Fields {
     /// Adds the fields of one limit, whose policy may have been written before.
     pub(crate) fn write_one(
@@ -84,20 +76,19 @@ impl Fields {
     pub(crate) fn write_refusal(
         self,
         headers: &mut HeaderMap,
-        content_type: HeaderValue,
+        mut content_type: HeaderValue,
         status: Option<&LimitStatus<'_>>,
         seconds: Option<u64>,
         known: &OnceLock<Policy>,
     ) {
         if let (Some(status), Some(seconds)) = (status, seconds) {
             let known = known.get_or_init(|| Policy::of(self, status));
-            if known.is_of(self, status)
-                && let Some(mut values) = known.values(status)
-            {
-                values.content_type = Some(content_type);
-                values.retry_after = Some(seconds);
-                *headers = known.of_refusal.filled(values, status);
-                return;
+            if known.is_of(self, status) {
+                let own = Some(&mut content_type);
+                if let Some(filled) = known.filled(&known.of_refusal, status, own, seconds) {
+                    *headers = filled;
+                    return;
+                }
             }
         }
         headers.insert(CONTENT_TYPE, content_type);
@@ -112,8 +103,8 @@ impl Fields {
 
 impl Policy {
     fn of(fields: Fields, status: &LimitStatus<'_>) -> Self {
-        let policy = rate_limit_policy(slice::from_ref(status));
-        let limit = integer(status.standing.limit);
+        let policy = rate_limit_policy(slice::from_ref(status)).map(kept);
+        let limit = kept(integer(status.standing.limit));
         let mut names: Vec<(HeaderName, _, _)> = Vec::new();
         if fields.standard {
             let policy = policy.clone();
@@ -176,33 +167,66 @@ impl Policy {
             }
             _ => return None,
         };
-        let mut values = self.values(status)?;
-        values.content_type = content_type.map(|own| replace(own, EMPTY));
-        *headers = table.filled(values, status);
+        *headers = self.filled(table, status, content_type, 0)?;
         Some(())
     }
 
-    /// The values of the fields of the limit. `None` if one of them cannot be written.
-    fn values(&self, status: &LimitStatus<'_>) -> Option<Values> {
-        let mut values = Values::default();
+    /// A copy of one of its tables with the values of this status, which takes over the content type. `None` if one of the values
+    /// cannot be written: then the content type stays where it is.
+    ///
+    /// Each value is written where it belongs: one that is passed on in memory takes as long to copy as to write.
+    #[inline]
+    fn filled(
+        &self,
+        table: &Table,
+        status: &LimitStatus<'_>,
+        mut content_type: Option<&mut HeaderValue>,
+        retry_after: u64,
+    ) -> Option<HeaderMap> {
+        let (mut line, mut reset) = (Line::default(), 0);
         if self.fields.standard {
-            values.rate_limit = Some(self.rate_limit(status)?);
+            self.write_rate_limit(&mut line, status);
         }
+        let rate_limit = line.text()?;
         if self.fields.x {
-            values.reset = Some(status.reset()?);
+            reset = status.reset()?;
         }
-        Some(values)
+        let mut copy = table.headers.clone();
+        for (place, value) in copy.values_mut().zip(&table.values) {
+            match value {
+                Value::Same => {}
+                Value::ContentType => {
+                    if let Some(own) = content_type.take() {
+                        swap(place, own);
+                    }
+                }
+                Value::RateLimit => {
+                    // Printable text is always a value.
+                    if let Ok(value) = HeaderValue::from_bytes(rate_limit) {
+                        *place = value;
+                    }
+                }
+                Value::Remaining => *place = integer(status.remaining()),
+                Value::Reset => *place = integer(reset),
+                Value::RetryAfter => *place = integer(retry_after),
+            }
+        }
+        Some(copy)
     }
 
     /// The value of `RateLimit` of this limit alone.
     fn rate_limit(&self, status: &LimitStatus<'_>) -> Option<HeaderValue> {
         let mut line = Line::default();
-        line.put(&self.begins);
-        left(&mut line, status);
+        self.write_rate_limit(&mut line, status);
         match line.text() {
             Some(text) => HeaderValue::from_bytes(text).ok(),
             None => rate_limit(slice::from_ref(status)),
         }
+    }
+
+    fn write_rate_limit(&self, line: &mut Line, status: &LimitStatus<'_>) {
+        line.put(&self.begins);
+        left(line, status);
     }
 }
 
@@ -224,26 +248,6 @@ impl Table {
         };
         let values = headers.keys().map(value).collect();
         Self { headers, values }
-    }
-
-    /// A copy with these values.
-    #[inline]
-    fn filled(&self, mut values: Values, status: &LimitStatus<'_>) -> HeaderMap {
-        let mut copy = self.headers.clone();
-        for (place, value) in copy.values_mut().zip(&self.values) {
-            let value = match value {
-                Value::Same => continue,
-                Value::ContentType => values.content_type.take(),
-                Value::RateLimit => values.rate_limit.take(),
-                Value::Remaining => Some(integer(status.remaining())),
-                Value::Reset => values.reset.take().map(integer),
-                Value::RetryAfter => values.retry_after.take().map(integer),
-            };
-            if let Some(value) = value {
-                *place = value;
-            }
-        }
-        copy
     }
 }
 

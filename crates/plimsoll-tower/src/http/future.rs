@@ -11,6 +11,7 @@ use pin_project_lite::pin_project;
 use plimsoll::{Denied, Moment};
 use tower_service::Service;
 
+use super::answering::Refused;
 use super::body::{BodySource, Hold, Lasting, LimitBody};
 use super::limits::{Admission, Limits, Pending};
 use super::request_permits::{Ahead, RequestPermits};
@@ -63,6 +64,13 @@ pin_project! {
             #[pin]
             call: F,
         },
+        // The response tells how the limits stand, and nothing else is left to do.
+        Telling {
+            #[pin]
+            call: F,
+            // None when it is done.
+            telling: Option<Telling<L>>,
+        },
         Calling {
             #[pin]
             call: F,
@@ -77,6 +85,12 @@ pin_project! {
         },
         Done,
     }
+}
+
+/// The limits that a response tells of.
+pub(super) struct Telling<L: Limits> {
+    pub(super) shared: Arc<Shared<L>>,
+    pub(super) held: L::Held,
 }
 
 /// A request that is refused. Apart for the same reason as those that wait.
@@ -115,6 +129,13 @@ where
                     .poll(cx)
                     .map_ok(|response| response.map(LimitBody::passed));
             }
+            if let StageView::Telling { call, telling } = stage {
+                let mut result = ready!(call.poll(cx));
+                if let (Ok(response), Some(telling)) = (&mut result, telling.take()) {
+                    telling.tell(response);
+                }
+                return Poll::Ready(result.map(|response| response.map(LimitBody::passed)));
+            }
             if let StageView::Calling { call, permits } = stage {
                 let mut result = ready!(call.poll(cx));
                 let lasting = hold(&mut result, permits);
@@ -128,6 +149,19 @@ where
             if let Some(answer) = ready!(self.as_mut().poll_admission(cx)) {
                 return Poll::Ready(answer);
             }
+        }
+    }
+}
+
+impl<L: Limits> Telling<L> {
+    /// Writes how the limits stand, unless a limit further in has refused.
+    #[inline]
+    fn tell<R>(&self, response: &mut Response<R>) {
+        if response.extensions().get::<Refused>().is_none() {
+            let Shared {
+                limits, answering, ..
+            } = &*self.shared;
+            answering.tell(limits, &self.held, response.headers_mut());
         }
     }
 }

@@ -128,6 +128,13 @@ pub struct After {
     pub settles: bool,
 }
 
+impl After {
+    /// Whether nothing is left to do, apart from telling how the limits stand.
+    pub(super) const fn is_nothing(self) -> bool {
+        !(self.outlasts_head || self.settles || self.reads_usage)
+    }
+}
+
 /// One limit of any type.
 #[doc(hidden)]
 pub trait OneLimit {

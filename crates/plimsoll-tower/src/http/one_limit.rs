@@ -16,6 +16,8 @@ pub struct Granted<K> {
     pub(crate) permit: Option<Permit<'static>>,
     /// The key, if the limit is by key.
     pub(super) key: Option<K>,
+    /// Whether it was granted without a permit, and the response tells how the limit stands.
+    pub(super) told: bool,
 }
 
 impl<K> Default for Granted<K> {
@@ -23,6 +25,7 @@ impl<K> Default for Granted<K> {
         Self {
             permit: None,
             key: None,
+            told: false,
         }
     }
 }
@@ -41,7 +44,10 @@ where
     #[inline(always)]
     fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
         let once = self.options.once.as_ref();
-        if held.permit.is_some() || once.is_some_and(|once| once.has_charged(head.extensions())) {
+        if held.permit.is_some()
+            || held.told
+            || once.is_some_and(|once| once.has_charged(head.extensions()))
+        {
             return Ask::Pass;
         }
         let take = match how {
@@ -51,15 +57,15 @@ where
                 told,
             } => {
                 let demand = self.options.demand(head).priority(priority);
-                // It is never undone, settled or described in the response then.
+                // It is never undone or settled then.
                 let is_final = alone
-                    && !told
                     && self.options.are_final()
                     && self.subject.metadata(&self.limiter).is_none();
                 Some(Take {
                     demand,
                     alone,
                     is_final,
+                    told,
                 })
             }
             How::Prepare => None,
@@ -113,10 +119,11 @@ where
     }
 
     fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
-        let Some(permit) = &held.permit else {
+        let permit = held.permit.as_ref();
+        if permit.is_none() && !held.told {
             return;
-        };
-        if let Some(standing) = permit.standing() {
+        }
+        if let Some(standing) = permit.and_then(Permit::standing) {
             see(self.status_with(standing));
         } else if let Some(standing) = self.subject.standing(&self.limiter, held.key.as_ref())
             && standing.remaining.is_some()

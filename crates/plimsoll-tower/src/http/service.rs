@@ -8,7 +8,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::body::LimitBody;
-use super::future::{Refusal, ResponseFuture, Stage, Waiting};
+use super::future::{Refusal, ResponseFuture, Stage, Telling, Waiting};
 use super::limits::{Admission, Limits};
 use super::request_permits::RequestPermits;
 use super::shared::Shared;
@@ -99,12 +99,21 @@ where
         let stage = match shared.ask(&head, priority, &mut held) {
             Admission::Admitted => {
                 let after = shared.limits.prepare(&held, request.extensions_mut());
-                // Of most rates nothing is left to do: then the future has no share of the limits either, and holds nothing.
-                if !shared.is_needed(after) {
-                    let call = self.inner.call(request);
-                    return ResponseFuture {
-                        stage: Stage::Passing { call },
+                // Of most rates nothing is left to do but to tell how they stand: if that is not told either, the future has no
+                // share of the limits, and holds nothing.
+                if after.is_nothing() {
+                    if !shared.tells() {
+                        let call = self.inner.call(request);
+                        return ResponseFuture {
+                            stage: Stage::Passing { call },
+                        };
+                    }
+                    let shared = Arc::clone(&self.shared);
+                    let stage = Stage::Telling {
+                        call: self.inner.call(request),
+                        telling: Some(Telling { shared, held }),
                     };
+                    return ResponseFuture { stage };
                 }
                 let shared = Arc::clone(&self.shared);
                 let mut permits = RequestPermits::new(shared, priority, held);

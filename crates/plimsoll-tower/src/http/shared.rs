@@ -7,7 +7,7 @@ use plimsoll::{Denied, Outcome, Priority};
 use super::all::{WaitForAll, refused_together};
 use super::answering::{Answering, SendFields};
 use super::body::LimitBody;
-use super::limits::{Admission, After, Ask, How, Limits, Pending};
+use super::limits::{Admission, Ask, How, Limits, Pending};
 use super::settle::ResponseHead;
 use crate::{Head, PriorityFrom};
 
@@ -43,12 +43,6 @@ impl<L: Limits> Shared<L> {
     #[inline]
     pub(super) fn tells(&self) -> bool {
         self.answering.send_fields == SendFields::Always
-    }
-
-    /// Whether anything is left to do for a request that was admitted, apart from calling the service.
-    #[inline]
-    pub(super) fn is_needed(&self, after: After) -> bool {
-        after.outlasts_head || after.settles || after.reads_usage || self.tells()
     }
 
     /// Asks all limits in order, but those that have granted already.

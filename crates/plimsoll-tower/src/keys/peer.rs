@@ -133,20 +133,36 @@ pub(super) const NO_PEER: Missing = Missing::InProgram(
 );
 
 /// The address of the connection; an IPv4-mapped address as an IPv4 address.
-#[inline]
+// Always: an address is slow to pass on in memory, as a key is.
+#[inline(always)]
 #[must_use]
 pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
-    match head.extensions().get() {
-        Some(PeerAddr(address)) => Some(address.ip().to_canonical()),
+    let known = head.extensions();
+    let address = match known.get() {
+        Some(PeerAddr(address)) => Some(address),
+        None => known.get().or_else(|| connect_info(head)),
+    };
+    match address {
+        Some(address) => Some(address.ip().to_canonical()),
         None => peer_of_others(head),
     }
 }
 
-/// The same, where a framework has inserted it.
+/// The address as most servers with axum record it.
+#[inline(always)]
+fn connect_info<'r>(head: &Head<'r>) -> Option<&'r SocketAddr> {
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(address)) = head.extensions().get() {
+        return Some(address);
+    }
+    let _ = head;
+    None
+}
+
+/// The same, where a framework has inserted it in another way.
 #[inline(never)]
 fn peer_of_others(head: &Head<'_>) -> Option<IpAddr> {
-    let plain: Option<SocketAddr> = head.extensions().get().copied();
-    match plain.or_else(|| peer_of_framework(head)) {
+    match peer_of_framework(head) {
         Some(address) => Some(address.ip().to_canonical()),
         None => user_of(head).map(UnixPeer::address),
     }
@@ -162,9 +178,6 @@ fn peer_of_framework(head: &Head<'_>) -> Option<SocketAddr> {
         use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
         use plimsoll_tokio::listener;
         let known = head.extensions();
-        if let Some(ConnectInfo(address)) = known.get() {
-            return Some(*address);
-        }
         if let Some(ConnectInfo(PeerAddr(address))) = known.get() {
             return Some(*address);
         }
