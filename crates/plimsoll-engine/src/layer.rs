@@ -95,7 +95,7 @@ impl plimsoll_tower::Limits for FileLimits {
         let How::Take {
             priority,
             alone,
-            told,
+            described,
         } = how
         else {
             return Ask::Pass;
@@ -115,7 +115,7 @@ impl plimsoll_tower::Limits for FileLimits {
         };
         let like = Demand::ONE.priority(priority);
         // Other limits of the layer that may refuse, and responses with standings, need a hold.
-        let attempt = match alone && !told {
+        let attempt = match alone && !described {
             true => fast_path::take(&plan, &plan.routes[route], head, like, &mut held.permit),
             false => FastPath::Undecided,
         };
@@ -182,7 +182,7 @@ impl plimsoll_tower::Limits for FileLimits {
         }
     }
 
-    fn tell<'a>(&'a self, held: &'a RequestHold, see: &mut dyn FnMut(LimitStatus<'a>)) {
+    fn describe<'a>(&'a self, held: &'a RequestHold, see: &mut dyn FnMut(LimitStatus<'a>)) {
         let Some(hold) = &held.hold else {
             return;
         };

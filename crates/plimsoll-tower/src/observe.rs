@@ -163,8 +163,8 @@ impl<L: Limits> Limits for MeteredLimits<L> {
         self.limits.see_body(&mut held.held, length, copy);
     }
 
-    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
-        self.limits.tell(&held.held, see);
+    fn describe<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+        self.limits.describe(&held.held, see);
     }
 
     fn refused_status<'a>(

@@ -26,7 +26,7 @@
 mod class;
 mod fields;
 mod grpc;
-mod kept;
+mod interned;
 mod limit_status;
 mod policy;
 mod problem;

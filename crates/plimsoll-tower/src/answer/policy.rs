@@ -13,7 +13,7 @@ use super::fields::{
     Fields, RATE_LIMIT, RATE_LIMIT_POLICY, X_LIMIT, X_REMAINING, X_RESET, integer, left,
     rate_limit, rate_limit_policy, retry_after, write_x,
 };
-use super::kept::kept;
+use super::interned::interned;
 use super::limit_status::{LimitStatus, Unit};
 use super::structured::{Line, Out, written};
 
@@ -103,8 +103,8 @@ impl Fields {
 
 impl Policy {
     fn of(fields: Fields, status: &LimitStatus<'_>) -> Self {
-        let policy = rate_limit_policy(slice::from_ref(status)).map(kept);
-        let limit = kept(integer(status.standing.limit));
+        let policy = rate_limit_policy(slice::from_ref(status)).map(interned);
+        let limit = interned(integer(status.standing.limit));
         let mut names: Vec<(HeaderName, _, _)> = Vec::new();
         if fields.standard {
             let policy = policy.clone();
@@ -271,8 +271,8 @@ mod tests {
             ] {
                 let standing = Standing::new(limit, 0).more_after(second).reset(reset);
                 let status = LimitStatus::new("api", standing);
-                for (told, seconds) in [(true, Some(7)), (true, None), (false, Some(7))] {
-                    let status = told.then_some(&status);
+                for (described, seconds) in [(true, Some(7)), (true, None), (false, Some(7))] {
+                    let status = described.then_some(&status);
                     let content_type = HeaderValue::from_static("text/plain");
                     let mut one_by_one = HeaderMap::new();
                     one_by_one.insert(CONTENT_TYPE, content_type.clone());

@@ -131,9 +131,9 @@ impl Answering {
     }
 
     /// Writes the fields of limits that have admitted a request.
-    pub(super) fn tell<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
+    pub(super) fn describe<L: Limits>(&self, limits: &L, held: &L::Held, headers: &mut HeaderMap) {
         if !L::TELLS_SEVERAL {
-            limits.tell(held, &mut |status| {
+            limits.describe(held, &mut |status| {
                 self.fields.write_one(headers, &status, &self.policy);
             });
             return;
@@ -141,7 +141,7 @@ impl Answering {
         let mut few: [Option<LimitStatus<'_>>; 4] = [None; 4];
         let mut many = Vec::new();
         let mut count = 0;
-        limits.tell(held, &mut |status| {
+        limits.describe(held, &mut |status| {
             match few.get_mut(count) {
                 Some(place) => *place = Some(status),
                 None => many.push(status),
@@ -196,9 +196,9 @@ impl Answering {
         };
         let headers = response.headers_mut();
         // Nothing is known of the limit of a refusal that says none.
-        let tells = self.send_fields != SendFields::Never && denied.limit() > 0;
+        let described = self.send_fields != SendFields::Never && denied.limit() > 0;
         let [status] = &statuses;
-        let status = tells.then_some(status);
+        let status = described.then_some(status);
         let seconds = seconds.filter(|_| self.retry_after);
         if let Some(content_type) = content_type {
             let (fields, policy) = (self.fields, &self.policy);

@@ -64,12 +64,12 @@ pin_project! {
             #[pin]
             call: F,
         },
-        // The response tells how the limits stand, and nothing else is left to do.
-        Telling {
+        // The response describes the limits, and nothing else is left to do.
+        Describing {
             #[pin]
             call: F,
             // None when it is done.
-            telling: Option<Telling<L>>,
+            describing: Option<Describing<L>>,
         },
         Calling {
             #[pin]
@@ -87,8 +87,8 @@ pin_project! {
     }
 }
 
-/// The limits that a response tells of.
-pub(super) struct Telling<L: Limits> {
+/// The limits that a response describes.
+pub(super) struct Describing<L: Limits> {
     pub(super) shared: Arc<Shared<L>>,
     pub(super) held: L::Held,
 }
@@ -129,10 +129,10 @@ where
                     .poll(cx)
                     .map_ok(|response| response.map(LimitBody::passed));
             }
-            if let StageView::Telling { call, telling } = stage {
+            if let StageView::Describing { call, describing } = stage {
                 let mut result = ready!(call.poll(cx));
-                if let (Ok(response), Some(telling)) = (&mut result, telling.take()) {
-                    telling.tell(response);
+                if let (Ok(response), Some(describing)) = (&mut result, describing.take()) {
+                    describing.describe(response);
                 }
                 return Poll::Ready(result.map(|response| response.map(LimitBody::passed)));
             }
@@ -153,15 +153,15 @@ where
     }
 }
 
-impl<L: Limits> Telling<L> {
+impl<L: Limits> Describing<L> {
     /// Writes how the limits stand, unless a limit further in has refused.
     #[inline]
-    fn tell<R>(&self, response: &mut Response<R>) {
+    fn describe<R>(&self, response: &mut Response<R>) {
         if response.extensions().get::<Refused>().is_none() {
             let Shared {
                 limits, answering, ..
             } = &*self.shared;
-            answering.tell(limits, &self.held, response.headers_mut());
+            answering.describe(limits, &self.held, response.headers_mut());
         }
     }
 }

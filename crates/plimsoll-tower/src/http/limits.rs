@@ -86,9 +86,9 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
 
     /// Visits the status of each limit for the header fields of the response.
     #[doc(hidden)]
-    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
+    fn describe<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>));
 
-    /// Whether [`tell`](Self::tell) may visit more than one status.
+    /// Whether [`describe`](Self::describe) may visit more than one status.
     #[doc(hidden)]
     const TELLS_SEVERAL: bool = Self::COUNT > 1;
 
@@ -129,7 +129,7 @@ pub struct After {
 }
 
 impl After {
-    /// Whether nothing is left to do, apart from telling how the limits stand.
+    /// Whether nothing is left to do, apart from describing the limits in the response.
     pub(super) const fn is_nothing(self) -> bool {
         !(self.outlasts_head || self.settles || self.reads_usage)
     }
@@ -163,7 +163,7 @@ pub enum How {
         priority: Priority,
         alone: bool,
         /// Whether the response says how the limits stand.
-        told: bool,
+        described: bool,
     },
     /// Takes nothing, but finds the key.
     Prepare,
@@ -304,9 +304,9 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
 
     const TELLS_SEVERAL: bool = true;
 
-    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
-        self.0.tell(&held.0, see);
-        self.1.tell(&held.1, see);
+    fn describe<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+        self.0.describe(&held.0, see);
+        self.1.describe(&held.1, see);
     }
 
     fn refused_status<'a>(

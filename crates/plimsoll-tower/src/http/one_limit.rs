@@ -16,8 +16,8 @@ pub struct Granted<K> {
     pub(crate) permit: Option<Permit<'static>>,
     /// The key, if the limit is by key.
     pub(super) key: Option<K>,
-    /// Whether it was granted without a permit, and the response tells how the limit stands.
-    pub(super) told: bool,
+    /// Whether it was granted without a permit, and the response describes the limit.
+    pub(super) described: bool,
 }
 
 impl<K> Default for Granted<K> {
@@ -25,7 +25,7 @@ impl<K> Default for Granted<K> {
         Self {
             permit: None,
             key: None,
-            told: false,
+            described: false,
         }
     }
 }
@@ -45,7 +45,7 @@ where
     fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
         let once = self.options.once.as_ref();
         if held.permit.is_some()
-            || held.told
+            || held.described
             || once.is_some_and(|once| once.has_charged(head.extensions()))
         {
             return Ask::Pass;
@@ -54,7 +54,7 @@ where
             How::Take {
                 priority,
                 alone,
-                told,
+                described,
             } => {
                 let demand = self.options.demand(head).priority(priority);
                 // It is never undone or settled then.
@@ -65,7 +65,7 @@ where
                     demand,
                     alone,
                     is_final,
-                    told,
+                    described,
                 })
             }
             How::Prepare => None,
@@ -118,9 +118,9 @@ where
         false
     }
 
-    fn tell<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
+    fn describe<'a>(&'a self, held: &'a Self::Held, see: &mut dyn FnMut(LimitStatus<'a>)) {
         let permit = held.permit.as_ref();
-        if permit.is_none() && !held.told {
+        if permit.is_none() && !held.described {
             return;
         }
         if let Some(standing) = permit.and_then(Permit::standing) {

@@ -154,8 +154,8 @@ impl<L: Limits> RequestPermits<L> {
             Some(classify) => Some(classify(head)),
             None => outcome_of(head),
         };
-        if self.shared.tells() {
-            answering.tell(limits, &self.held, response.headers_mut());
+        if self.shared.describes() {
+            answering.describe(limits, &self.held, response.headers_mut());
         }
         if !self.outlasts_head {
             // A rate has nothing to learn, and nothing to return: whatever comes after changes nothing.

@@ -8,7 +8,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::body::LimitBody;
-use super::future::{Refusal, ResponseFuture, Stage, Telling, Waiting};
+use super::future::{Describing, Refusal, ResponseFuture, Stage, Waiting};
 use super::limits::{Admission, Limits};
 use super::request_permits::RequestPermits;
 use super::shared::Shared;
@@ -99,19 +99,19 @@ where
         let stage = match shared.ask(&head, priority, &mut held) {
             Admission::Admitted => {
                 let after = shared.limits.prepare(&held, request.extensions_mut());
-                // Of most rates nothing is left to do but to tell how they stand: if that is not told either, the future has no
-                // share of the limits, and holds nothing.
+                // For most rates nothing is left to do but to describe them in the response. Without that, the future shares
+                // no limits, and holds nothing.
                 if after.is_nothing() {
-                    if !shared.tells() {
+                    if !shared.describes() {
                         let call = self.inner.call(request);
                         return ResponseFuture {
                             stage: Stage::Passing { call },
                         };
                     }
                     let shared = Arc::clone(&self.shared);
-                    let stage = Stage::Telling {
+                    let stage = Stage::Describing {
                         call: self.inner.call(request),
-                        telling: Some(Telling { shared, held }),
+                        describing: Some(Describing { shared, held }),
                     };
                     return ResponseFuture { stage };
                 }

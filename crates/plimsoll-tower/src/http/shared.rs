@@ -41,7 +41,7 @@ impl<L: Limits> Shared<L> {
 
     /// Whether responses to requests that were admitted say how their limits stand.
     #[inline]
-    pub(super) fn tells(&self) -> bool {
+    pub(super) fn describes(&self) -> bool {
         self.answering.send_fields == SendFields::Always
     }
 
@@ -56,7 +56,7 @@ impl<L: Limits> Shared<L> {
         let how = How::Take {
             priority,
             alone,
-            told: self.tells(),
+            described: self.describes(),
         };
         for index in 0..L::COUNT {
             let answer = match limits.ask(index, head, how, held) {

@@ -124,8 +124,8 @@ pub struct Take {
     /// Whether the grant need not be recorded, unless it is to be returned. There is no permit then, because writing it and its key
     /// takes as long as the decision.
     pub(crate) is_final: bool,
-    /// Whether the response tells how the limit stands.
-    pub(crate) told: bool,
+    /// Whether the response describes the limit.
+    pub(crate) described: bool,
 }
 
 impl Take {
@@ -193,7 +193,7 @@ impl<L: Limiter + 'static> Subject<L> for Everyone {
             && let Some(inside) = limiter.internals()
             && inside.spend(take.demand.cost).is_some()
         {
-            held.told = take.told;
+            held.described = take.described;
             return Ask::Pass;
         }
         if let Some(permit) = limiter.attempt_owned(take.demand) {
@@ -291,8 +291,8 @@ where
         };
         if take.is_final {
             if limiter.spend(&key, take.demand.cost).is_some() {
-                if take.told {
-                    held.told = true;
+                if take.described {
+                    held.described = true;
                     held.key = Some(key.into_owned());
                 }
                 return Ask::Pass;
