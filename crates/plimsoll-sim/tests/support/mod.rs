@@ -29,21 +29,19 @@ pub(crate) fn shipped() -> Vec<PathBuf> {
     files
 }
 
+fn shipped_file(name: &str) -> PathBuf {
+    let mut files = shipped().into_iter();
+    let file = files.find(|file| file.file_stem().is_some_and(|stem| stem == name));
+    file.expect(name)
+}
+
 pub(crate) fn shipped_as(name: &str) -> Simulation {
-    let files = shipped();
-    let file = files
-        .iter()
-        .find(|file| file.file_stem().is_some_and(|stem| stem == name));
-    Simulation::from_file(file.expect(name)).unwrap_or_else(|error| panic!("{error}"))
+    Simulation::from_file(shipped_file(name)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A shipped simulation without its expectations: where they compare with the oracle, its search takes longer than all the rest.
 pub(crate) fn shipped_without_expectations(name: &str) -> Simulation {
-    let files = shipped();
-    let file = files
-        .iter()
-        .find(|file| file.file_stem().is_some_and(|stem| stem == name));
-    let text = std::fs::read_to_string(file.expect(name)).expect("read");
+    let text = std::fs::read_to_string(shipped_file(name)).expect("read");
     // `expect` is the last entry of each file.
     let (text, _) = text.split_once("\nexpect:").expect(name);
     Simulation::from_text(name, text).unwrap_or_else(|error| panic!("{error}"))
