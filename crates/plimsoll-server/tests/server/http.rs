@@ -136,6 +136,19 @@ async fn several_limits_are_one_decision_and_several_decisions_one_request() {
     server.stop().await;
 }
 
+/// Schemathesis found that the document allowed it, while the server answers 400.
+#[tokio::test]
+async fn a_request_is_charged_only_when_it_is_checked() {
+    let server = Running::start(None, None).await;
+    for path in ["/v1/charge", "/v1/refund"] {
+        let request = post(&server, path, json!({ "request": { "path": "/" } })).await;
+        assert_eq!(request.status, 400, "{request:?}");
+        let named = json!({ "limit": "default", "key": "a", "request": null });
+        assert_eq!(post(&server, path, named).await.status, 204);
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn leases_are_held_renewed_released_and_expire() {
     let server = Running::start(None, None).await;
