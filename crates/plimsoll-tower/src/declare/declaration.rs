@@ -1,19 +1,16 @@
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::Response;
-use plimsoll::{Denied, Moment, Reason};
-use plimsoll_policy::{Closed, Decision, OpCode, Policies, Policy};
+use plimsoll_policy::{OpCode, Policies, Policy};
 
 use super::policies::{PolicyLayer, Provided};
+use super::refusal::refusal;
 use crate::Head;
 
-/// The operation of all handlers without a declaration. Declarations count down from here.
-pub(super) const UNDECLARED: OpCode = OpCode(u32::MAX);
-
+/// The number of the next declaration: they count down from that of handlers without one.
 static NEXT: AtomicU32 = AtomicU32::new(u32::MAX - 1);
 
 /// The limit that a handler declares: a rate and a burst for each address, under a name.
@@ -92,28 +89,6 @@ impl Declaration {
                 Err(_) => unreachable!("the usual settings go together"),
             })
     }
-}
-
-/// The refusal of a decision about a request from `client`; `None` if it is allowed.
-pub(super) fn refusal(
-    decision: Result<Decision, Closed>,
-    name: &str,
-    client: Option<IpAddr>,
-) -> Option<Denied> {
-    let Ok(decision) = decision else {
-        return Some(Denied::new(Reason::Closed).with_limiter(name));
-    };
-    // Policies throttle a packet without an address. To an HTTP client that would say that it has asked too often.
-    if client.is_none() && decision.reason() == Some(Reason::SoftThrottle) {
-        return Some(Denied::new(Reason::NoKey).with_limiter(name));
-    }
-    let after = u64::from(decision.retry_after_ms()).saturating_mul(1_000_000);
-    Some(
-        Denied::new(decision.reason()?)
-            .with_limit(0, decision.credit().into())
-            .with_ready_at(Moment::ORIGIN, Some(Moment::from_nanos(after)))
-            .with_limiter(name),
-    )
 }
 
 impl fmt::Debug for Declaration {

@@ -94,6 +94,8 @@ mod per_address;
 #[cfg(feature = "axum")]
 mod policies;
 #[cfg(feature = "axum")]
+mod refusal;
+#[cfg(feature = "axum")]
 mod routes;
 
 #[cfg(feature = "axum")]

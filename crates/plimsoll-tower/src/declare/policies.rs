@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use plimsoll::{Denied, Grant, Moment, Permit, Reason, Standing};
-use plimsoll_policy::Policies;
+use plimsoll_policy::{OpCode, Policies};
 use std::net::IpAddr;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::declaration::{UNDECLARED, refusal};
+use super::refusal::refusal;
 use crate::answer::Class;
 use crate::endpoint::look;
 use crate::http::{Answers, Ask, Asked, Granted, Subject, Take};
@@ -254,3 +254,6 @@ impl Subject<Policies> for ByPolicy {
 }
 
 const FALLBACK: &str = "fallback";
+
+/// The operation of all handlers without a declaration. Declarations count down from here.
+const UNDECLARED: OpCode = OpCode(u32::MAX);

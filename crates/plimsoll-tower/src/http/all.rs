@@ -1,13 +1,31 @@
-//! Waiting for all limits of a request at once.
+//! The answer of all limits of a request, and waiting for all of them at once.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use plimsoll::together::{Ask as AskLimiter, Waiting};
-use plimsoll::{Demand, Denied, Permit, Priority, Reason};
+use plimsoll::{Acquire, Demand, Denied, Permit, Priority, Reason};
 
-use super::limits::{Admission, Ask, Asked, How, Limits, Note, Pending};
+use super::limits::{Ask, Asked, Finding, How, Limits, Note};
 use crate::Head;
+
+/// The answer of all limits.
+pub(super) enum Admission {
+    Admitted,
+    /// By which one, and why.
+    Refused(usize, Denied),
+    Wait(Pending),
+}
+
+/// The limit or key that a request waits for.
+pub(super) enum Pending {
+    /// One limit.
+    One(usize, Acquire<'static>),
+    /// The key of one limit.
+    Key(usize, Finding),
+    /// All limits.
+    All(Box<WaitForAll>),
+}
 
 /// A request that waits for all of its limits: in the queue of each that has refused it, with one age, and holding nothing.
 pub(super) struct WaitForAll {

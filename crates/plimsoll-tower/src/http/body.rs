@@ -3,15 +3,13 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use plimsoll::Outcome;
 
-use super::grpc_web::Reader;
+use super::lasting::Lasting;
 use super::limits::Limits;
-use super::outcome::outcome_of_trailers;
-use super::request_permits::RequestPermits;
 use super::stall::Watched;
 
 pin_project! {
@@ -52,17 +50,6 @@ pub(super) enum Hold<L: Limits> {
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
-
-/// The permits that are held until a body has ended, and the facts known about the body.
-pub(super) struct Lasting<L: Limits> {
-    pub(super) holding: RequestPermits<L>,
-    /// The outcome, if the head of the response determined it.
-    pub(super) outcome: Option<Outcome>,
-    /// The length of the body; `u64::MAX` if it is unknown.
-    pub(super) length: u64,
-    /// Reads the outcome from the body, if it is gRPC-Web.
-    pub(super) web: Option<Box<Reader>>,
-}
 
 pin_project! {
     #[project = KindView]
@@ -121,14 +108,14 @@ where
         let frame = ready!(body.as_mut().poll_frame(cx));
         let is_last = |lasting: &mut Lasting<L>| lasting.sees(&frame, &body);
         if let Some(Lasting {
-            mut holding,
+            mut permits,
             outcome,
             ..
         }) = Hold::sent(this.lasting, is_last)
         {
             // What failed is cut short: dropping it says so.
             if !matches!(frame, Some(Err(_))) {
-                holding.end(outcome.unwrap_or(Outcome::Ignore), true);
+                permits.end(outcome.unwrap_or(Outcome::Ignore), true);
             }
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
@@ -154,7 +141,7 @@ where
 impl<L: Limits> Hold<L> {
     #[inline]
     pub(super) fn new(lasting: Lasting<L>) -> Self {
-        match lasting.holding.shared().settings.stall {
+        match lasting.permits.shared.settings.stall {
             Some(longest) => Self::Watched(Watched::new(lasting, longest)),
             None => Self::Here(lasting),
         }
@@ -179,37 +166,6 @@ impl<L: Limits> Hold<L> {
             Self::Here(lasting) => Some(lasting),
             Self::Watched(_) => last,
         }
-    }
-}
-
-impl<L: Limits> Lasting<L> {
-    /// Whether this is the last of the body. Servers drop a body after its trailers, or when its length is sent,
-    /// without polling it to the end.
-    fn sees<B: Body>(
-        &mut self,
-        frame: &Option<Result<Frame<B::Data>, B::Error>>,
-        body: &Pin<&mut B>,
-    ) -> bool {
-        let Some(Ok(frame)) = frame else {
-            return true;
-        };
-        if let Some(trailers) = frame.trailers_ref() {
-            self.outcome = self.outcome.or(Some(outcome_of_trailers(trailers)));
-            return true;
-        }
-        if L::READS_BODIES
-            && let Some(data) = frame.data_ref()
-        {
-            self.holding.see_body(data);
-        }
-        let sent = frame.data_ref().map_or(0, |data| data.remaining() as u64);
-        self.holding.bytes = self.holding.bytes.saturating_add(sent);
-        let complete = self.holding.bytes >= self.length;
-        if let (Some(web), Some(data)) = (&mut self.web, frame.data_ref()) {
-            self.outcome = self.outcome.or(web.read(data));
-        }
-        // Where the head says nothing about the load, trailers will, unless they are in the body.
-        (complete && (self.outcome.is_some() || self.web.is_some())) || body.is_end_stream()
     }
 }
 

@@ -8,8 +8,8 @@ use std::task::{Context, Waker};
 use plimsoll::together::Key;
 use plimsoll::{Denied, Metadata, Moment, PerKey, Standing};
 
+use super::granted::Granted;
 use super::limits::{Ask, Asked, Finding};
-use super::one_limit::Granted;
 use super::subject::{Subject, Take, WithoutKey, no_key, now_by};
 use crate::Head;
 use crate::answer::Class;

@@ -11,9 +11,11 @@ use pin_project_lite::pin_project;
 use plimsoll::{Denied, Moment};
 use tower_service::Service;
 
+use super::all::{Admission, Pending};
 use super::answering::Refused;
-use super::body::{BodySource, Hold, Lasting, LimitBody};
-use super::limits::{Admission, Limits, Pending};
+use super::body::{BodySource, Hold, LimitBody};
+use super::lasting::Lasting;
+use super::limits::Limits;
 use super::request_permits::{Ahead, RequestPermits};
 use super::shared::Shared;
 use super::waited;
@@ -197,7 +199,8 @@ where
                 refusal: Some(here),
             } => {
                 let head = Head::of(&here.request);
-                Ok(here.shared.refuse(here.index, &head, here.denied.clone()))
+                let refusal = here.shared.refuse(here.index, &head, here.denied.clone());
+                Ok(refusal.map(LimitBody::refusal))
             }
             _ => unreachable!("a future is not polled after it is done"),
         };
@@ -279,7 +282,8 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
                 }
                 Admission::Refused(index, denied) => {
                     self.pending = None;
-                    return Poll::Ready(Some(holding.shared().refuse(index, &head, denied)));
+                    let refusal = holding.shared().refuse(index, &head, denied);
+                    return Poll::Ready(Some(refusal.map(LimitBody::refusal)));
                 }
             };
         }
@@ -329,20 +333,20 @@ fn hold<R: Body, E, L: Limits>(
         return None;
     };
     let ahead = permits.as_mut()?.answered(response)?;
-    let holding = permits.take()?;
+    let permits = permits.take()?;
     match ahead {
         Ahead::Body {
             outcome,
             length,
             web,
         } => Some(Box::new(Hold::new(Lasting {
-            holding,
+            permits: permits.into_held(),
             outcome,
             length,
             web,
         }))),
         Ahead::Connection => {
-            holding.upgraded(response);
+            permits.upgraded(response);
             None
         }
     }

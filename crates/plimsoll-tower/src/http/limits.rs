@@ -9,7 +9,6 @@ use http::Response;
 use plimsoll::together::AskKey;
 use plimsoll::{Acquire, Demand, Denied, Limiter, Moment, Permit, Priority, Standing};
 
-use super::all::WaitForAll;
 use super::settle::Done;
 use crate::Head;
 use crate::answer::{Class, LimitStatus};
@@ -225,24 +224,6 @@ impl fmt::Debug for Asked<'_> {
 pub enum Note<'a> {
     Waits,
     Refused(&'a Denied),
-}
-
-/// The answer of all limits.
-pub(super) enum Admission {
-    Admitted,
-    /// By which one, and why.
-    Refused(usize, Denied),
-    Wait(Pending),
-}
-
-/// The limit or key that a request waits for.
-pub(super) enum Pending {
-    /// One limit.
-    One(usize, Acquire<'static>),
-    /// The key of one limit.
-    Key(usize, Finding),
-    /// All limits.
-    All(Box<WaitForAll>),
 }
 
 impl<A: Limits, B: Limits> Limits for (A, B) {

@@ -6,7 +6,10 @@ mod body;
 mod by_key_later;
 mod copy;
 mod future;
+mod granted;
 mod grpc_web;
+mod held_permits;
+mod lasting;
 mod layer;
 mod limit;
 mod limits;
@@ -32,6 +35,7 @@ pub use by_key_later::ByKeyLater;
 #[cfg(feature = "json")]
 pub(crate) use copy::copy;
 pub use future::ResponseFuture;
+pub(crate) use granted::Granted;
 pub use layer::HttpLimitLayer;
 pub use limit::RequestLimit;
 pub(crate) use limit::content_length;
@@ -39,7 +43,6 @@ pub use limits::Limits;
 #[cfg(feature = "metrics")]
 pub(crate) use limits::{After, How, Note, OneLimit, sealed};
 pub(crate) use limits::{Ask, Asked};
-pub(crate) use one_limit::Granted;
 pub use outcome::outcome_of;
 pub use service::HttpLimit;
 #[cfg(feature = "metrics")]

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use http::{Extensions, Request, StatusCode};
 
+use super::held_permits::HeldPermits;
 use super::limits::Limits;
-use super::request_permits::RequestPermits;
 
 /// The upgrade that a request asks for: never.
 pub(super) struct Upgrade<L>(Infallible, std::marker::PhantomData<fn(L)>);
@@ -19,7 +19,7 @@ impl<L: Limits> Upgrade<L> {
         match self.0 {}
     }
 
-    pub(super) fn hold(&self, _holding: RequestPermits<L>) {
+    pub(super) fn hold(&self, _permits: HeldPermits<L>) {
         match self.0 {}
     }
 }
@@ -28,8 +28,4 @@ pub(super) const fn comes_with(_status: StatusCode, _extensions: &Extensions) ->
     false
 }
 
-pub(super) fn hold_by_response<L: Limits>(
-    _extensions: &mut Extensions,
-    _holding: RequestPermits<L>,
-) {
-}
+pub(super) fn hold_by_response<L: Limits>(_extensions: &mut Extensions, _permits: HeldPermits<L>) {}

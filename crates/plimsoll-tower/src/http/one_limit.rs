@@ -1,34 +1,14 @@
-//! The permit and key of one limit.
+//! One limit as the limits of a layer.
 
 use plimsoll::{Demand, Denied, Moment, Permit, Priority, Standing};
 
+use super::granted::Granted;
 use super::limit::RequestLimit;
 use super::limits::{After, Ask, Asked, How, Limits, OneLimit, sealed};
 use super::settle::{Done, Settle};
 use super::subject::{Subject, Take};
 use crate::answer::{Class, LimitStatus, Unit};
 use crate::{GrantMetadata, Head, Leases};
-
-/// The permit and key that a request holds of a limit.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Granted<K> {
-    pub(crate) permit: Option<Permit<'static>>,
-    /// The key, if the limit is by key.
-    pub(super) key: Option<K>,
-    /// Whether it was granted without a permit, and the response describes the limit.
-    pub(super) described: bool,
-}
-
-impl<K> Default for Granted<K> {
-    fn default() -> Self {
-        Self {
-            permit: None,
-            key: None,
-            described: false,
-        }
-    }
-}
 
 impl<L, W> sealed::Sealed for RequestLimit<L, W> {}
 

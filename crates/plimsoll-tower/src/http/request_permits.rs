@@ -2,17 +2,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Buf;
 use http::header::CONTENT_LENGTH;
 use http::{Extensions, HeaderMap, Request, Response};
 use http_body::Body;
 use plimsoll::{Denied, Outcome, Permit, Priority};
 
-use super::all::WaitForAll;
+use super::all::{Admission, WaitForAll};
 use super::answering::Refused;
-use super::copy::copy;
 use super::grpc_web::Reader;
-use super::limits::{Admission, After, Limits, Note};
+use super::held_permits::HeldPermits;
+use super::limits::{After, Limits, Note};
 use super::outcome::{Grpc, grpc_of, outcome_of};
 use super::settle::{Done, ResponseHead};
 use super::shared::Shared;
@@ -20,19 +19,14 @@ use super::upgrade::{self, Upgrade};
 use super::usage::Usage;
 use crate::Head;
 
-/// The permits of a request, from its admission until its response has ended, failed or been dropped.
+/// The permits of a request, from when it is asked for them until the head of its response is there.
 pub(super) struct RequestPermits<L: Limits> {
-    shared: Arc<Shared<L>>,
-    held: L::Held,
-    usage: Option<Usage>,
-    /// The number of bytes of the body that were sent.
-    pub(super) bytes: u64,
+    permits: HeldPermits<L>,
     priority: Priority,
     /// Whether anything is left to do when the head of the response is there.
     outlasts_head: bool,
     /// Whether anything is charged by what the response says.
     settles: bool,
-    ended: bool,
     /// The upgrade that the request asks for, if it does and is to hold anything while that lasts.
     upgrade: Option<Upgrade<L>>,
 }
@@ -41,25 +35,39 @@ impl<L: Limits> RequestPermits<L> {
     #[inline(always)]
     pub(super) fn new(shared: Arc<Shared<L>>, priority: Priority, held: L::Held) -> Self {
         Self {
-            shared,
-            held,
-            usage: None,
-            bytes: 0,
+            permits: HeldPermits {
+                shared,
+                held,
+                usage: None,
+                bytes: 0,
+                ended: false,
+            },
             priority,
             outlasts_head: false,
             settles: false,
-            ended: false,
             upgrade: None,
         }
     }
 
     pub(super) const fn shared(&self) -> &Arc<Shared<L>> {
-        &self.shared
+        &self.permits.shared
+    }
+
+    /// What is held while the body of the response is sent.
+    pub(super) fn into_held(self) -> HeldPermits<L> {
+        self.permits
+    }
+
+    /// As if it had never been admitted.
+    pub(super) fn undo(&mut self) {
+        self.permits.undo();
     }
 
     /// Asks all limits in order, but those that have granted already.
     pub(super) fn ask(&mut self, head: &Head<'_>) -> Admission {
-        self.shared.ask(head, self.priority, &mut self.held)
+        self.permits
+            .shared
+            .ask(head, self.priority, &mut self.permits.held)
     }
 
     /// Polls a request that waits for all limits.
@@ -68,17 +76,17 @@ impl<L: Limits> RequestPermits<L> {
         all: &mut WaitForAll,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), (usize, Denied)>> {
-        all.poll(&self.shared.limits, &mut self.held, cx)
+        all.poll(&self.permits.shared.limits, &mut self.permits.held, cx)
     }
 
     /// The time that a request has waited for all limits.
     pub(super) fn waited_for(&self, all: &WaitForAll) -> Duration {
-        all.waited(&self.shared.limits, &self.held)
+        all.waited(&self.permits.shared.limits, &self.permits.held)
     }
 
     /// Gives up waiting for all limits.
     pub(super) fn cancel(&self, all: WaitForAll) {
-        all.cancel(&self.shared.limits, &self.held);
+        all.cancel(&self.permits.shared.limits, &self.permits.held);
     }
 
     /// Keeps what was granted after waiting, and asks the others again: they may have changed their minds meanwhile.
@@ -88,14 +96,17 @@ impl<L: Limits> RequestPermits<L> {
         permit: Permit<'static>,
         head: &Head<'_>,
     ) -> Admission {
-        self.shared.limits.granted(index, permit, &mut self.held);
+        self.permits
+            .shared
+            .limits
+            .granted(index, permit, &mut self.permits.held);
         self.ask(head)
     }
 
     /// Readies the request for where it is handled.
     pub(super) fn prepare<B>(&mut self, request: &mut Request<B>) {
-        let limits = &self.shared.limits;
-        let after = limits.prepare(&self.held, request.extensions_mut());
+        let limits = &self.permits.shared.limits;
+        let after = limits.prepare(&self.permits.held, request.extensions_mut());
         self.prepare_for(after, request);
     }
 
@@ -115,21 +126,16 @@ impl<L: Limits> RequestPermits<L> {
     fn read_usage(&mut self, extensions: &mut Extensions) {
         let usage = Usage::inside(extensions);
         extensions.insert(usage.clone());
-        self.usage = Some(usage);
+        self.permits.usage = Some(usage);
     }
 
     /// One was refused after waiting.
     pub(super) fn refused(&mut self, denied: &Denied) {
         let note = Note::Refused(denied);
-        self.shared.limits.note(&note, &mut self.held);
-    }
-
-    /// A part of the body passes, for limits that [look at it](Limits::READS_BODIES).
-    pub(super) fn see_body(&mut self, data: &impl Buf) {
-        let copy = |into: &mut Vec<u8>| copy(data, into);
-        self.shared
+        self.permits
+            .shared
             .limits
-            .see_body(&mut self.held, data.remaining(), &copy);
+            .note(&note, &mut self.permits.held);
     }
 
     /// The head of the response is there. If anything is to be held until the body ends, returns what is known of the
@@ -144,22 +150,22 @@ impl<L: Limits> RequestPermits<L> {
             limits,
             answering,
             settings,
-        } = &*self.shared;
+        } = &*self.permits.shared;
         let head = ResponseHead::of(response);
         if self.settles {
-            limits.settle(&Done::Answered(head), &mut self.held);
+            limits.settle(&Done::Answered(head), &mut self.permits.held);
         }
         let outcome = match &settings.classify {
             _ if !self.outlasts_head => None,
             Some(classify) => Some(classify(head)),
             None => outcome_of(head),
         };
-        if self.shared.describes() {
-            answering.describe(limits, &self.held, response.headers_mut());
+        if self.permits.shared.describes() {
+            answering.describe(limits, &self.permits.held, response.headers_mut());
         }
         if !self.outlasts_head {
             // A rate has nothing to learn, and nothing to return: whatever comes after changes nothing.
-            self.ended = true;
+            self.permits.ended = true;
             return None;
         }
         let said = outcome.unwrap_or(Outcome::Ignore);
@@ -173,11 +179,11 @@ impl<L: Limits> RequestPermits<L> {
             }
         }
         if response.body().is_end_stream() {
-            self.end(said, true);
+            self.permits.end(said, true);
             return None;
         }
-        if settings.until_head && !limits.settle(&Done::UntilHead(said), &mut self.held) {
-            self.ended = true;
+        if settings.until_head && !limits.settle(&Done::UntilHead(said), &mut self.permits.held) {
+            self.permits.ended = true;
             return None;
         }
         let web = match outcome {
@@ -195,8 +201,8 @@ impl<L: Limits> RequestPermits<L> {
     #[cold]
     pub(super) fn upgraded<R>(mut self, response: &mut Response<R>) {
         match self.upgrade.take() {
-            Some(upgrade) => upgrade.hold(self),
-            None => upgrade::hold_by_response(response.extensions_mut(), self),
+            Some(upgrade) => upgrade.hold(self.permits),
+            None => upgrade::hold_by_response(response.extensions_mut(), self.permits),
         }
     }
 
@@ -204,33 +210,15 @@ impl<L: Limits> RequestPermits<L> {
     /// nothing is learned from it: the work was not done.
     #[cold]
     fn refused_inside<R>(&mut self, response: &Response<R>) {
-        self.ended = true;
+        self.permits.ended = true;
         let done = Done::RefusedInside {
             head: ResponseHead::of(response),
-            usage: self.usage.as_ref(),
+            usage: self.permits.usage.as_ref(),
         };
-        self.shared.limits.settle(&done, &mut self.held);
-    }
-
-    /// As if it had never been admitted.
-    pub(super) fn undo(&mut self) {
-        self.ended = true;
-        self.shared.limits.undo(&mut self.held);
-    }
-
-    /// The response has ended: returns everything, and charges what is known only now. If it is not `complete` the caller
-    /// has hung up, or something has failed.
-    #[inline]
-    pub(super) fn end(&mut self, outcome: Outcome, complete: bool) {
-        if !std::mem::replace(&mut self.ended, true) {
-            let done = Done::Sent {
-                bytes: self.bytes,
-                usage: self.usage.as_ref(),
-                complete,
-                outcome,
-            };
-            self.shared.limits.settle(&done, &mut self.held);
-        }
+        self.permits
+            .shared
+            .limits
+            .settle(&done, &mut self.permits.held);
     }
 }
 
@@ -254,14 +242,6 @@ fn reader_of(headers: &HeaderMap) -> Option<Box<Reader>> {
     match grpc_of(headers)? {
         Grpc::Web { is_text } => Some(Box::new(Reader::new(is_text))),
         Grpc::Plain => None,
-    }
-}
-
-/// Dropped before its end: the caller has disconnected, or something panicked.
-impl<L: Limits> Drop for RequestPermits<L> {
-    #[inline]
-    fn drop(&mut self) {
-        self.end(Outcome::Ignore, false);
     }
 }
 

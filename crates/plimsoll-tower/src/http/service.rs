@@ -7,9 +7,10 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
+use super::all::Admission;
 use super::body::LimitBody;
 use super::future::{Describing, Refusal, ResponseFuture, Stage, Waiting};
-use super::limits::{Admission, Limits};
+use super::limits::Limits;
 use super::request_permits::RequestPermits;
 use super::shared::Shared;
 use crate::Head;

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Response;
 use plimsoll::{Denied, Outcome, Priority};
 
-use super::all::{WaitForAll, refused_together};
+use super::all::{Admission, Pending, WaitForAll, refused_together};
 use super::answering::{Answering, SendFields};
-use super::body::LimitBody;
-use super::limits::{Admission, Ask, How, Limits, Pending};
+use super::limits::{Ask, How, Limits};
 use super::settle::ResponseHead;
 use crate::{Head, PriorityFrom};
 
@@ -85,14 +85,9 @@ impl<L: Limits> Shared<L> {
         Admission::Admitted
     }
 
-    pub(super) fn refuse<B>(
-        &self,
-        index: usize,
-        head: &Head<'_>,
-        denied: Denied,
-    ) -> Response<LimitBody<B, L>> {
+    /// The response to a request that the limit with this index has refused.
+    pub(super) fn refuse(&self, index: usize, head: &Head<'_>, denied: Denied) -> Response<Bytes> {
         let answering = self.answering.for_request(head);
-        let refusal = answering.refuse(&self.limits, index, head, denied);
-        refusal.map(LimitBody::<B, L>::refusal)
+        answering.refuse(&self.limits, index, head, denied)
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use plimsoll::{Clock, Sleep};
 
-use super::body::Lasting;
+use super::lasting::Lasting;
 use super::limits::Limits;
 
 /// The error of a body that was not read for [too long](crate::HttpLimitLayer::stall_timeout). The permits of its request have

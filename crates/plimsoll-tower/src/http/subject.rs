@@ -12,8 +12,8 @@ use plimsoll::{
     Standing,
 };
 
+use super::granted::Granted;
 use super::limits::{Ask, Asked};
-use super::one_limit::Granted;
 use crate::answer::Class;
 use crate::keys::Missing;
 use crate::{Head, KeyFrom};

@@ -29,9 +29,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 
-use self::io::Io;
+use self::io::{Io, Sent, lock};
+use super::held_permits::HeldPermits;
 use super::limits::Limits;
-use super::request_permits::RequestPermits;
 
 /// The upgrade that a request asks for.
 pub(super) struct Upgrade<L: Limits> {
@@ -41,23 +41,18 @@ pub(super) struct Upgrade<L: Limits> {
 }
 
 /// The permits of a request while its connection is upgraded.
-struct Slot<L: Limits>(Mutex<Option<RequestPermits<L>>>);
+struct Slot<L: Limits>(Mutex<Option<HeldPermits<L>>>);
 
 impl<L: Limits> Slot<L> {
-    fn lock(&self) -> MutexGuard<'_, Option<RequestPermits<L>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<HeldPermits<L>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts bytes that were written to a connection.
-trait Sent: Send + Sync {
-    fn sent(&self, bytes: u64);
-}
-
 impl<L: Limits> Sent for Slot<L> {
     fn sent(&self, bytes: u64) {
-        if let Some(holding) = &mut *self.lock() {
-            holding.bytes = holding.bytes.saturating_add(bytes);
+        if let Some(permits) = &mut *self.lock() {
+            permits.bytes = permits.bytes.saturating_add(bytes);
         }
     }
 }
@@ -74,10 +69,10 @@ impl<L: Limits> Upgrade<L> {
     #[cold]
     fn replace(
         upgrade: &mut OnUpgrade,
-        holding: Option<RequestPermits<L>>,
+        permits: Option<HeldPermits<L>>,
         is_connect: bool,
     ) -> Option<Self> {
-        let slot = Arc::new(Slot(Mutex::new(holding)));
+        let slot = Arc::new(Slot(Mutex::new(permits)));
         let weak = Arc::downgrade(&slot);
         *upgrade = instead_of(upgrade.clone(), slot)?;
         Some(Self {
@@ -92,9 +87,9 @@ impl<L: Limits> Upgrade<L> {
     }
 
     /// The connection holds what its request held.
-    pub(super) fn hold(&self, holding: RequestPermits<L>) {
+    pub(super) fn hold(&self, permits: HeldPermits<L>) {
         if let Some(slot) = self.slot.upgrade() {
-            *slot.lock() = Some(holding);
+            *slot.lock() = Some(permits);
         }
     }
 }
@@ -107,9 +102,9 @@ pub(super) fn comes_with(status: StatusCode, extensions: &Extensions) -> bool {
 
 /// The connection that comes with a response holds what its request held.
 #[cold]
-pub(super) fn hold_by_response<L: Limits>(extensions: &mut Extensions, holding: RequestPermits<L>) {
+pub(super) fn hold_by_response<L: Limits>(extensions: &mut Extensions, permits: HeldPermits<L>) {
     if let Some(upgrade) = extensions.get_mut::<OnUpgrade>() {
-        let _ = Upgrade::replace(upgrade, Some(holding), false);
+        let _ = Upgrade::replace(upgrade, Some(permits), false);
     }
 }
 
@@ -212,10 +207,6 @@ impl Wake for Relay {
     fn wake_by_ref(self: &Arc<Self>) {
         self.look();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The body of an answer that has none.

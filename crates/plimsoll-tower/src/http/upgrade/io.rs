@@ -2,19 +2,23 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::upgrade::Upgraded;
-
-use super::{Sent, lock};
 
 /// The request that hyper reads first.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
 /// The end of the response to it.
 const END: &[u8] = b"\r\n\r\n";
 
+/// Counts bytes that were written to a connection.
+pub(super) trait Sent: Send + Sync {
+    fn sent(&self, bytes: u64);
+}
+
+/// See the [module](super).
 pub(super) struct Io {
     request: &'static [u8],
     /// The number of bytes of the end that were written. The response itself is discarded.
@@ -128,4 +132,8 @@ impl Write for Io {
             None => Poll::Ready(Ok(())),
         }
     }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
