@@ -8,6 +8,7 @@
 //! value is allowed and different subjects have different names.
 
 use std::fmt;
+use std::sync::{Mutex, TryLockError};
 
 use sha2::{Digest, Sha256};
 
@@ -92,11 +93,25 @@ impl fmt::Debug for Naming {
     }
 }
 
-/// The prefix and the suffix of all keys of a limiter.
+/// The prefix and the suffix of all keys of a limiter, and the keys that were named last.
 pub(crate) struct Frame {
     before: Vec<u8>,
     after: Vec<u8>,
+    recent: [Mutex<Named>; RECENT],
 }
+
+/// A subject and its key. Both are empty until the first subject is named.
+struct Named {
+    subject: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The number of recent keys that a limiter remembers. Callers of a busy subject then do not compute its digest each time, which
+/// takes longer than the rest of what a caller does before it waits.
+const RECENT: usize = 16;
+
+/// The longest subject that is remembered.
+const LONGEST_RECENT: usize = 128;
 
 impl Frame {
     pub(crate) fn new(namespace: &[u8], limiter: &[u8], kind: RuleKind) -> Self {
@@ -105,11 +120,35 @@ impl Frame {
         before.extend_from_slice(b":{");
         escape(&mut after, limiter);
         after.extend_from_slice(&[b':', kind.letter()]);
-        Self { before, after }
+        Self {
+            before,
+            after,
+            recent: [const { Mutex::new(Named::NONE) }; RECENT],
+        }
     }
 
     /// The key for `subject`.
     pub(crate) fn key(&self, naming: &Naming, subject: &[u8]) -> Vec<u8> {
+        if matches!(naming, Naming::Raw) || subject.len() > LONGEST_RECENT {
+            return self.name(naming, subject);
+        }
+        let mut recent = match self.recent[place(subject)].try_lock() {
+            Ok(recent) => recent,
+            Err(TryLockError::Poisoned(recent)) => recent.into_inner(),
+            // Another caller reads or replaces it at this moment. A digest takes no longer than to wait for it.
+            Err(TryLockError::WouldBlock) => return self.name(naming, subject),
+        };
+        if recent.key.is_empty() || recent.subject != subject {
+            let key = self.name(naming, subject);
+            recent.key.clone_from(&key);
+            recent.subject.clear();
+            recent.subject.extend_from_slice(subject);
+            return key;
+        }
+        recent.key.clone()
+    }
+
+    fn name(&self, naming: &Naming, subject: &[u8]) -> Vec<u8> {
         let length = self.before.len() + 2 * DIGEST + self.after.len();
         let mut key = Vec::with_capacity(length);
         key.extend_from_slice(&self.before);
@@ -117,6 +156,19 @@ impl Frame {
         key.extend_from_slice(&self.after);
         key
     }
+}
+
+impl Named {
+    const NONE: Self = Self {
+        subject: Vec::new(),
+        key: Vec::new(),
+    };
+}
+
+/// The place of a subject among the recent ones. Subjects often differ only in their last bytes.
+fn place(subject: &[u8]) -> usize {
+    let mix = |place: usize, byte: &u8| place.wrapping_mul(31).wrapping_add(usize::from(*byte));
+    subject.iter().rev().take(8).fold(subject.len(), mix) % RECENT
 }
 
 fn escape(key: &mut Vec<u8>, part: &[u8]) {
@@ -170,6 +222,23 @@ mod tests {
         let subject = b"Test Using Larger Than Block-Size Key - Hash Key First";
         let name = by(&naming, "n", subject, "l");
         assert_eq!(name, "n:{60e431591ee0b67f0d8a26aacbf5b77f}:l:w");
+    }
+
+    /// More subjects than are remembered, so that they replace each other, and one too long to be remembered.
+    #[test]
+    fn recent_keys_are_those_of_their_subjects() {
+        let naming = Naming::of_namespace(b"n");
+        let frame = Frame::new(b"n", b"l", RuleKind::TokenBucket);
+        let mut subjects: Vec<Vec<u8>> = (0..100_u8).map(|n| vec![n % 40; n.into()]).collect();
+        subjects.push(vec![b'x'; LONGEST_RECENT + 1]);
+        for subject in subjects
+            .iter()
+            .chain(&subjects)
+            .chain(subjects.iter().rev())
+        {
+            assert_eq!(frame.key(&naming, subject), frame.name(&naming, subject));
+            assert_eq!(frame.key(&naming, subject), frame.name(&naming, subject));
+        }
     }
 
     #[test]
