@@ -1,5 +1,6 @@
 //! Parses the replies of scripts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::{Denied, Moment, Reason, Standing};
@@ -10,7 +11,12 @@ use crate::rule::{read_moment, read_number};
 
 /// The reply of a script, read part by part.
 pub(crate) struct Answer {
-    parts: std::vec::IntoIter<Value>,
+    parts: Arc<Vec<Value>>,
+    /// The index of the next part.
+    next: usize,
+    /// Which decision of a run of decisions about several limits it is about, and their number.
+    nth: u64,
+    of: u64,
     /// The number of decisions left in the current run, and the run.
     run: Option<(u64, Run)>,
 }
@@ -54,38 +60,57 @@ impl Answer {
     pub(crate) fn new(value: Value) -> Result<Self, StoreError> {
         match value {
             Value::Array(parts) => Ok(Self {
-                parts: parts.into_iter(),
+                parts: Arc::new(parts),
+                next: 0,
+                nth: 0,
+                of: 1,
                 run: None,
             }),
             other => Err(StoreError::bad_reply(&other)),
         }
     }
 
-    /// The reply for one of several decisions of a script, or the error of one of its keys.
-    pub(crate) fn of_group(value: Value) -> Result<Self, StoreError> {
-        match value {
+    /// The replies for `count` decisions about the same limits that a script answers together, or the error of one of their keys.
+    pub(crate) fn of_groups(
+        value: Value,
+        count: u64,
+    ) -> impl Iterator<Item = Result<Self, StoreError>> {
+        let answer = match value {
             Value::Array(parts) if parts.first() == Some(&Value::Int(2)) => {
                 let problem = parts.get(1).and_then(text);
                 Err(StoreError::of_key(problem.unwrap_or_default()))
             }
             value => Self::new(value),
-        }
+        };
+        (0..count).map(move |nth| {
+            let answer = answer.as_ref().map_err(Clone::clone)?;
+            // Refused decisions are answered alike, so the answer is that of one.
+            let admitted = answer.parts.first() == Some(&Value::Int(1));
+            let (nth, of) = if admitted { (nth, count) } else { (0, 1) };
+            Ok(Self {
+                parts: Arc::clone(&answer.parts),
+                next: 0,
+                nth,
+                of,
+                run: None,
+            })
+        })
     }
 
     /// The next number.
     pub(crate) fn number<N: TryFrom<i64>>(&mut self) -> Result<N, StoreError> {
         let part = self.part();
         let number = match part {
-            Value::Int(number) => N::try_from(number).ok(),
+            Value::Int(number) => N::try_from(*number).ok(),
             _ => None,
         };
-        number.ok_or_else(|| StoreError::bad_reply(&part))
+        number.ok_or_else(|| StoreError::bad_reply(part))
     }
 
     /// The next span; `None` if it is unknown or longer than a `Moment` can express.
     pub(crate) fn span(&mut self) -> Result<Option<Duration>, StoreError> {
         let part = self.part();
-        let nanos = match &part {
+        let nanos = match part {
             Value::Int(nanos) => u128::try_from(*nanos).ok(),
             other => match text(other) {
                 Some("") => return Ok(None),
@@ -93,24 +118,61 @@ impl Answer {
                 None => None,
             },
         };
-        let nanos = nanos.ok_or_else(|| StoreError::bad_reply(&part))?;
+        let nanos = nanos.ok_or_else(|| StoreError::bad_reply(part))?;
         Ok(u64::try_from(nanos).ok().map(Duration::from_nanos))
     }
 
     /// The next moment, by the clock of the store.
     pub(crate) fn moment(&mut self) -> Result<Moment, StoreError> {
         let part = self.part();
-        let moment = text(&part).and_then(read_moment);
-        moment.ok_or_else(|| StoreError::bad_reply(&part))
+        let moment = text(part).and_then(read_moment);
+        moment.ok_or_else(|| StoreError::bad_reply(part))
     }
 
-    fn part(&mut self) -> Value {
-        self.parts.next().unwrap_or(Value::Nil)
+    fn part(&mut self) -> &Value {
+        let part = self.parts.get(self.next);
+        self.next += 1;
+        part.unwrap_or(&Value::Nil)
     }
 
     /// The next decision on one limit.
     pub(crate) fn decided(&mut self, limit: u64) -> Result<Decided, StoreError> {
         self.decided_of_list(limit, 0, Moment::ORIGIN)
+    }
+
+    /// The next decision on one of several limits, for a demand of `cost`.
+    pub(crate) fn decided_of_group(
+        &mut self,
+        limit: u64,
+        cost: u64,
+    ) -> Result<Decided, StoreError> {
+        let (mut read, mut last, mut found) = (0, Moment::ORIGIN, None);
+        while read < self.of {
+            let decided = self.decided_of_list(limit, cost, last)?;
+            if let Decided::Granted(_, taken) = &decided {
+                last = *taken;
+            }
+            if read == self.nth {
+                found = Some(decided);
+            }
+            read += 1;
+            let until = if found.is_some() { self.of } else { self.nth };
+            read += self.skip(until - read, cost);
+        }
+        found.ok_or_else(|| StoreError::bad_reply(&Value::Nil))
+    }
+
+    /// Skips at most `most` decisions of the current run. Returns their number.
+    fn skip(&mut self, most: u64, cost: u64) -> u64 {
+        let Some((count, run)) = &mut self.run else {
+            return 0;
+        };
+        let skipped = most.min(*count);
+        *count -= skipped;
+        if let Run::Granted(grants) = run {
+            grants.skip(skipped, cost);
+        }
+        skipped
     }
 
     /// The next decision of a list, for a demand of `cost`. The reply omits the time of a grant if it equals `last`, the time of the grant
@@ -124,7 +186,7 @@ impl Answer {
         if let Some(decided) = self.next_of_run(limit, cost) {
             return Ok(decided);
         }
-        let verdict = self.part();
+        let verdict = self.part().clone();
         match verdict {
             Value::Int(0) => Ok(Decided::Refused(self.refused()?)),
             Value::Int(1) => {
@@ -133,7 +195,7 @@ impl Answer {
             }
             Value::Int(2) => {
                 let part = self.part();
-                Err(StoreError::of_key(text(&part).unwrap_or_default()))
+                Err(StoreError::of_key(text(part).unwrap_or_default()))
             }
             Value::Int(3 | 4) => {
                 let count = self.number()?;
@@ -173,11 +235,11 @@ impl Answer {
 
     fn taken(&mut self, last: Moment) -> Result<Moment, StoreError> {
         let part = self.part();
-        let taken = match &part {
+        let taken = match part {
             Value::Int(0) => Some(last),
             part => text(part).and_then(read_moment),
         };
-        taken.ok_or_else(|| StoreError::bad_reply(&part))
+        taken.ok_or_else(|| StoreError::bad_reply(part))
     }
 
     fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {
@@ -206,11 +268,11 @@ impl Answer {
 
     fn reason(&mut self) -> Result<Reason, StoreError> {
         let part = self.part();
-        match text(&part) {
+        match text(part) {
             Some("exhausted") => Ok(Reason::Exhausted),
             Some("too_soon") => Ok(Reason::TooSoon),
             Some("too_large") => Ok(Reason::TooLarge),
-            _ => Err(StoreError::bad_reply(&part)),
+            _ => Err(StoreError::bad_reply(part)),
         }
     }
 }
@@ -219,9 +281,13 @@ impl Grants {
     fn next(&mut self, limit: u64, cost: u64) -> Standing {
         let full = Duration::from_nanos(self.owed.div_ceil(self.pace.max(1)));
         let standing = Standing::new(limit, self.left).more_after(self.more);
-        self.left = self.left.saturating_sub(cost);
-        self.owed = self.owed.saturating_add(self.rise);
+        self.skip(1, cost);
         standing.reset(Some(full))
+    }
+
+    fn skip(&mut self, count: u64, cost: u64) {
+        self.left = self.left.saturating_sub(count.saturating_mul(cost));
+        self.owed = self.owed.saturating_add(count.saturating_mul(self.rise));
     }
 }
 

@@ -12,13 +12,20 @@ pub(crate) struct Group {
     pub(crate) kinds: Vec<RuleKind>,
     /// Whether the quick script can decide all of them.
     pub(crate) quick: bool,
+    /// Whether decisions with the same arguments can be answered together: each takes something, and none has leases or borrows.
+    pub(crate) in_runs: bool,
 }
 
 impl Group {
-    /// Appends the number of limits and their arguments.
-    pub(crate) fn write(&self, command: &mut Cmd) {
+    /// Whether both can be answered together.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.in_runs && other.in_runs && self.keys == other.keys && self.words == other.words
+    }
+
+    /// Appends `count` such decisions: the number of limits, that of their arguments, the count, and the arguments.
+    pub(crate) fn write(&self, count: usize, command: &mut Cmd) {
         command.arg(self.keys.len()).arg(self.words.len());
-        command.arg(&self.words);
+        command.arg(count).arg(&self.words);
     }
 }
 

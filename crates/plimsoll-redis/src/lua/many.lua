@@ -4,15 +4,17 @@
 -- KEYS: one for each limit, all in one hash slot. ARGV: what is asked, the time or nothing (see time.lua), nothing; then for
 -- each limit its cost, its mode, the letter of its kind and its own arguments; for `undo` also what was taken, and the moment.
 -- The mode is nothing for a limit that is enforced, the most for one that is also borrowed from, and `s` for a shadow. For
--- `take` there may be several decisions: before the limits of each come their number and that of their arguments. No key is
--- there twice in one decision.
+-- `take` there may be several decisions, those that are alike in one run: before the limits of a run come their number, that of
+-- their arguments, and that of the decisions. No key is there twice in one decision.
 --
 -- | asked  | does                                              | answers                                      |
 -- |--------|---------------------------------------------------|----------------------------------------------|
--- | take   | for each decision, in order: takes from all that  | for each decision a list: 1 if it took, or   |
--- |        | grant, if no limit that is enforced refuses       | else 0, and for each limit what `batch`      |
--- |        |                                                   | answers, see decide.lua; where it borrows    |
--- |        |                                                   | and grants, last what was taken. Or 2 and an |
+-- | take   | for each decision, in order: takes from all that  | for one or several decisions of a run their  |
+-- |        | grant, if no limit that is enforced refuses       | number and a list: 1 if they took, or else   |
+-- |        |                                                   | 0, and for each limit what `batch` answers,  |
+-- |        |                                                   | see decide.lua, to each of them if they took |
+-- |        |                                                   | and once if not; where it borrows and        |
+-- |        |                                                   | grants, last what was taken. Or 2 and an     |
 -- |        |                                                   | error that concerns only its keys            |
 -- | peek   | nothing                                           | what one decision would be answered          |
 -- | charge | takes after the fact                              | what peek would answer after it              |
@@ -83,15 +85,19 @@ end
 if takes then
   while begins <= #ARGV do
     local last = first + ARGV[begins] - 1
-    place = begins + 1
-    local well, answer = pcall(decide_all, first, last)
-    if not well then
-      local text = type(answer) == 'table' and answer.err or answer
-      if not is_of_key(text) then error(answer, 0) end
-      answer = { 2, text }
+    for _ = answered + 1, ARGV[begins + 2] do
+      place = begins + 2
+      local well, answer = pcall(decide_all, first, last)
+      if not well then
+        local text = type(answer) == 'table' and answer.err or answer
+        if not is_of_key(text) then error(answer, 0) end
+        answer = { 2, text }
+      end
+      decisions[#decisions + 1] = 1
+      decisions[#decisions + 1] = answer
     end
-    decisions[#decisions + 1] = answer
-    begins, first = begins + 2 + ARGV[begins + 1], last + 1
+    answered = 0
+    begins, first = begins + 3 + ARGV[begins + 1], last + 1
   end
   return told(decisions)
 end

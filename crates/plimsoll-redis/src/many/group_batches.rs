@@ -23,23 +23,37 @@ impl BatchedWork for GroupBatches {
         store: &Store,
         groups: Vec<Group>,
     ) -> Result<Vec<Result<Answer, StoreError>>, StoreError> {
-        let keys = || groups.iter().flat_map(|group| &group.keys);
-        let names: Vec<&[u8]> = keys().map(Vec::as_slice).collect();
+        let runs = || groups.chunk_by(Group::is_same);
+        let keys = runs().flat_map(|run| &run[0].keys);
+        let names: Vec<&[u8]> = keys.map(Vec::as_slice).collect();
         let kinds = groups.iter().flat_map(|group| group.kinds.iter().copied());
         let script = Script::many(kinds, groups.iter().all(|group| group.quick));
         let now = store.now();
         let answer = store
             .evaluate(script, &names, |command| {
                 command.arg("take").arg(&now).arg("");
-                groups.iter().for_each(|group| group.write(command));
+                runs().for_each(|run| run[0].write(run.len(), command));
             })
             .await?;
-        let Value::Array(answers) = answer else {
+        let Value::Array(parts) = answer else {
             return Err(StoreError::bad_reply(&answer));
         };
-        store.health().decided(names.len());
-        let mut answers = answers.into_iter();
-        let answer = |_: &Group| Answer::of_group(answers.next().unwrap_or(Value::Nil));
-        Ok(groups.iter().map(answer).collect())
+        let decided = groups.iter().map(|group| group.keys.len());
+        store.health().decided(decided.sum());
+        let mut answers = Vec::with_capacity(groups.len());
+        let mut parts = parts.into_iter();
+        while answers.len() < groups.len() {
+            // How many decisions the next part answers.
+            let count = match parts.next() {
+                Some(Value::Int(count)) => u64::try_from(count).unwrap_or(0),
+                _ => 0,
+            };
+            let missing = groups.len() - answers.len();
+            if count == 0 || count > missing as u64 {
+                return Err(StoreError::bad_reply(&Value::Nil));
+            }
+            answers.extend(Answer::of_groups(parts.next().unwrap_or(Value::Nil), count));
+        }
+        Ok(answers)
     }
 }

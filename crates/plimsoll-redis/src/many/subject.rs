@@ -141,7 +141,12 @@ impl Subject {
     /// Whether the subject is enforced, has a cost, does not borrow and has no lease. If it is the only one, it is decided as by
     /// [`RedisLimiter::decide`], whose scripts for one limiter cost less than those for several.
     pub(super) fn is_plain(&self) -> bool {
-        !self.shadow && self.most.is_none() && !self.limiter.holds_leases() && self.cost > 0
+        !self.shadow && self.is_in_runs()
+    }
+
+    /// Whether decisions about it can be answered in runs: see [`Group`](crate::group::Group).
+    pub(super) fn is_in_runs(&self) -> bool {
+        self.most.is_none() && !self.limiter.holds_leases() && self.cost > 0
     }
 
     pub(super) async fn decide_alone(&self) -> Result<Decided, StoreError> {
@@ -202,7 +207,7 @@ impl Subject {
         took: bool,
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
-        let decided = answer.decided(self.limit())?;
+        let decided = answer.decided_of_group(self.limit(), self.cost)?;
         let borrowed = match (verb, &decided, self.most) {
             (Verb::Take, Decided::Granted(..), Some(_)) => Some(answer.number()?),
             _ => None,

@@ -208,6 +208,7 @@ impl Subjects {
         }
         let each = part.iter().map(|&index| &self.all[index]);
         let quick = each.clone().all(Subject::is_quick);
+        let in_runs = each.clone().all(Subject::is_in_runs);
         let kinds = each.map(Subject::kind);
         let mut answer = if verb == Verb::Take {
             let group = Group {
@@ -215,6 +216,7 @@ impl Subjects {
                 words,
                 kinds: kinds.collect(),
                 quick,
+                in_runs,
             };
             store.decide_group(group).await?
         } else {
