@@ -6,6 +6,7 @@ use super::StoreAnswer;
 use crate::answer::{Answer, Decided};
 use crate::batch::Demand;
 use crate::event_reports::{Reporter, ReturnEvent};
+use crate::group::Member;
 use crate::lease::Lease;
 use crate::limiter::fence;
 use crate::rule::{RuleKind, amount, moment};
@@ -177,26 +178,31 @@ impl Subject {
         self.terms.rule.limit()
     }
 
-    /// Appends its script arguments.
-    pub(super) fn write(&mut self, verb: Verb, arguments: &mut Vec<String>) {
+    /// Its script arguments.
+    pub(super) fn member(&mut self, verb: Verb) -> Member {
         if let (Verb::Take, Some(leases), 1..) = (verb, &self.terms.leases, self.cost) {
             self.id = leases.new_id();
             self.lease = Some(leases.ask(self.key.clone(), &self.id, self.cost));
         }
-        arguments.push(amount(self.cost).to_string());
-        arguments.push(match self.most.filter(|_| verb == Verb::Take) {
+        let mode = match self.most.filter(|_| verb == Verb::Take) {
             Some(most) => amount(most).to_string(),
             None if self.shadow => "s".to_owned(),
             None => String::new(),
-        });
-        arguments.extend(self.terms.words.iter().cloned());
+        };
+        let mut last = Vec::new();
         if self.limiter.holds_leases() {
-            arguments.push(self.id.clone());
+            last.push(self.id.clone());
         }
         if verb == Verb::Undo {
             let taken = self.taken;
-            arguments.push(taken.map_or(0, |taken| taken.amount).to_string());
-            arguments.push(taken.map_or_else(String::new, |taken| moment(taken.at)));
+            last.push(taken.map_or(0, |taken| taken.amount).to_string());
+            last.push(taken.map_or_else(String::new, |taken| moment(taken.at)));
+        }
+        Member {
+            cost: amount(self.cost),
+            mode,
+            rule: Arc::clone(&self.terms.words),
+            last,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::subject::{Subject, Verb};
 use crate::answer::{Answer, Decided};
 use crate::batcher::MAX_SUBJECTS;
-use crate::group::Group;
+use crate::group::{Group, Member};
 use crate::script::Script;
 use crate::{RedisLimiter, StoreError};
 
@@ -200,11 +200,11 @@ impl Subjects {
         };
         let store = self.all[*first].limiter().store().clone();
         let mut keys = Vec::with_capacity(part.len());
-        let mut words = Vec::new();
+        let mut members = Vec::with_capacity(part.len());
         for &index in part {
             let subject = &mut self.all[index];
             keys.push(subject.key().to_vec());
-            subject.write(verb, &mut words);
+            members.push(subject.member(verb));
         }
         let each = part.iter().map(|&index| &self.all[index]);
         let quick = each.clone().all(Subject::is_quick);
@@ -213,14 +213,15 @@ impl Subjects {
         let mut answer = if verb == Verb::Take {
             let group = Group {
                 keys,
-                words,
+                members,
                 kinds: kinds.collect(),
                 quick,
                 in_runs,
             };
             store.decide_group(group).await?
         } else {
-            words.splice(..0, [verb.as_str().to_owned(), store.now(), String::new()]);
+            let mut words = vec![verb.as_str().to_owned(), store.now(), String::new()];
+            words.extend(members.into_iter().flat_map(Member::into_words));
             let script = Script::many(kinds, quick);
             Answer::new(store.run(script, &keys, &words).await?)?
         };

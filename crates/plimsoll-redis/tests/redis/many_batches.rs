@@ -54,6 +54,22 @@ fn steps_of_one() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
+/// Decisions about rates that all take something, each asked for several times in a row.
+fn steps_in_runs() -> impl Strategy<Value = Vec<Step>> {
+    let wait = prop_oneof![0..10_000_u64, 0..700_000_000_u64, 0..3_000_000_000_u64];
+    let rate = prop::sample::select(vec![0_usize, 1, 2, 4]);
+    let cost = prop_oneof![6 => Just(1_u64), 2 => 1..4_u64];
+    let ask = (rate, 0..2_usize, cost, prop::bool::weighted(0.2));
+    let decision = prop::collection::vec(ask, 1..4);
+    let decisions = prop::collection::vec((decision, 1..10_usize), 1..5);
+    let decisions = decisions.prop_map(|runs| {
+        let runs = runs.into_iter();
+        let run = |(decision, count)| std::iter::repeat_n(decision, count);
+        runs.flat_map(run).collect()
+    });
+    prop::collection::vec((wait, decisions), 1..8)
+}
+
 /// Five limits; unless they are everyday ones, of sizes that the quick way does not decide.
 fn limits(store: &Store, everyday: bool) -> Vec<RedisLimiter> {
     let second = |units| Quota::new(units, Duration::from_secs(1));
@@ -70,15 +86,30 @@ fn limits(store: &Store, everyday: bool) -> Vec<RedisLimiter> {
     limiters.map(|limiter| limiter.expect("a limit")).collect()
 }
 
-fn asks<'a>(limits: &'a [RedisLimiter], asks: &[Ask], all: bool) -> Vec<StoreAsk<'a>> {
+/// What each decision is about beside its own limits.
+#[derive(Clone, Copy)]
+enum Also {
+    Nothing,
+    /// All limits, without taking anything.
+    All,
+    /// All rates, as shadows that are taken from: what runs of decisions may be about.
+    Rates,
+}
+
+fn asks<'a>(limits: &'a [RedisLimiter], asks: &[Ask], also: Also) -> Vec<StoreAsk<'a>> {
     let ask = |&(limit, key, cost, shadow): &Ask| {
         let ask = StoreAsk::new(&limits[limit], KEYS[key], cost);
         if shadow { ask.shadow() } else { ask }
     };
     // All decisions are about all kinds, so that there is one script: one that the server does not know yet is sent twice, and
     // another would overtake it.
-    let known = limits.iter().filter(|_| all);
-    let known = known.map(|it| StoreAsk::new(it, "known", 0).shadow());
+    let (cost, leases) = match also {
+        Also::Nothing | Also::All => (0, true),
+        Also::Rates => (1, false),
+    };
+    let known = limits.iter().filter(|_| !matches!(also, Also::Nothing));
+    let known = known.filter(|it| leases || !it.holds_leases());
+    let known = known.map(|it| StoreAsk::new(it, "known", cost).shadow());
     asks.iter().map(ask).chain(known).collect()
 }
 
@@ -93,8 +124,7 @@ fn words(decision: StoreDecision) -> Vec<String> {
     words
 }
 
-/// `all` if each decision is about all limits.
-fn compare(everyday: bool, all: bool, steps: &impl Strategy<Value = Vec<Step>>) {
+fn compare(everyday: bool, also: Also, steps: &impl Strategy<Value = Vec<Step>>) {
     let server = Server::start();
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -117,14 +147,14 @@ fn compare(everyday: bool, all: bool, steps: &impl Strategy<Value = Vec<Step>>) 
                 let (store, limits, decision) =
                     (together.clone(), at_once.clone(), decision.clone());
                 tokio::spawn(async move {
-                    let asks = asks(&limits, &decision, all);
+                    let asks = asks(&limits, &decision, also);
                     words(store.decide_all(&asks).await.expect("a decision"))
                 })
             };
             let tasks: Vec<_> = decisions.iter().map(ask_at_once).collect();
             let mut expected = Vec::new();
             for decision in &decisions {
-                let asks = asks(&one_by_one, decision, all);
+                let asks = asks(&one_by_one, decision, also);
                 let decision = alone.decide_all(&asks).await.expect("a decision");
                 expected.push(words(decision));
             }
@@ -139,22 +169,32 @@ fn compare(everyday: bool, all: bool, steps: &impl Strategy<Value = Vec<Step>>) 
 
 #[test]
 fn of_everyday_sizes() {
-    compare(true, true, &steps());
+    compare(true, Also::All, &steps());
 }
 
 #[test]
 fn of_other_sizes() {
-    compare(false, true, &steps());
+    compare(false, Also::All, &steps());
 }
 
 #[test]
 fn of_one_limit_each_of_an_everyday_size() {
-    compare(true, false, &steps_of_one());
+    compare(true, Also::Nothing, &steps_of_one());
 }
 
 #[test]
 fn of_one_limit_each_of_another_size() {
-    compare(false, false, &steps_of_one());
+    compare(false, Also::Nothing, &steps_of_one());
+}
+
+#[test]
+fn in_runs_of_everyday_sizes() {
+    compare(true, Also::Rates, &steps_in_runs());
+}
+
+#[test]
+fn in_runs_of_other_sizes() {
+    compare(false, Also::Rates, &steps_in_runs());
 }
 
 fn four(store: &Store, tenant: u64) -> [RedisLimiter; 4] {
