@@ -2,8 +2,8 @@
 //!
 //! A limit is a multiple of what is inside a server that is full while nobody waits ([`Fluid::inside`]), so that
 //! it follows every change of the workers at once. The whole simulation is run with one multiple after the other, and each phase keeps
-//! the one that was best for it: the least of those whose goodput is within a hair of the most. Then it is run with
-//! what lies between the best of each phase and its neighbours.
+//! the one that was best for it: the least of those whose goodput is within a hair of the most. While the largest multiple is the best of a
+//! phase, twice as much is tried. Then it is run with what lies between the best of each phase and its neighbours.
 //!
 //! [`Fluid::inside`]: crate::fluid::Fluid::inside
 
@@ -24,6 +24,8 @@ const SEED: u64 = u64::MAX / 3;
 const AS_GOOD: f64 = 0.002;
 /// How often neighbours are looked at.
 const ROUNDS: usize = 2;
+/// How often the largest that was tried is doubled while it is the best.
+const MOST_DOUBLINGS: usize = 12;
 
 /// The limit of one process.
 pub(crate) fn limit(simulation: &Simulation, process: usize) -> Box<dyn Limit> {
@@ -62,27 +64,48 @@ fn search(simulation: &Simulation) -> Vec<f64> {
     }
     // Of each phase, what was tried and what came of it.
     let mut tried: Vec<Vec<(f64, f64)>> = vec![Vec::new(); phases];
-    let mut next: Vec<Vec<f64>> = first(inside)
+    let next: Vec<Vec<f64>> = first(inside)
         .into_iter()
         .map(|multiple| vec![multiple; phases])
         .collect();
-    for _ in 0..=ROUNDS {
-        let found = threads::each(&next, |multiples| goodputs(simulation, multiples));
-        for (multiples, goodputs) in next.iter().zip(found) {
-            for (phase, found) in multiples.iter().zip(goodputs).enumerate() {
-                tried[phase].push((*found.0, found.1));
-            }
+    try_all(simulation, &next, &mut tried);
+    // Spikes want a limit that lets all of a spike wait, many times what is inside.
+    for _ in 0..MOST_DOUBLINGS {
+        if tried.iter().all(|tried| best(tried) + 1 < tried.len()) {
+            break;
         }
-        let between = tried.iter_mut().map(|tried| {
-            tried.sort_by(|a, b| a.0.total_cmp(&b.0));
-            neighbours(tried, best(tried))
-        });
-        let between: Vec<[f64; 2]> = between.collect();
-        next = [0, 1]
-            .map(|side| between.iter().map(|pair| pair[side]).collect())
-            .to_vec();
+        let further = tried.iter().map(|tried| doubled(tried)).collect();
+        try_all(simulation, &[further], &mut tried);
+    }
+    for _ in 0..ROUNDS {
+        let between: Vec<[f64; 2]> = tried
+            .iter()
+            .map(|tried| neighbours(tried, best(tried)))
+            .collect();
+        let next = [0, 1].map(|side| between.iter().map(|pair| pair[side]).collect());
+        try_all(simulation, &next, &mut tried);
     }
     tried.iter().map(|tried| tried[best(tried)].0).collect()
+}
+
+/// Runs the simulation with each of these multiples of the phases, and adds what each phase came to.
+fn try_all(simulation: &Simulation, next: &[Vec<f64>], tried: &mut [Vec<(f64, f64)>]) {
+    let found = threads::each(next, |multiples| goodputs(simulation, multiples));
+    for (multiples, goodputs) in next.iter().zip(found) {
+        for (phase, found) in multiples.iter().zip(goodputs).enumerate() {
+            tried[phase].push((*found.0, found.1));
+        }
+    }
+    for tried in tried {
+        tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+}
+
+/// Twice the largest that was tried if that was the best, and otherwise the best.
+fn doubled(tried: &[(f64, f64)]) -> f64 {
+    let index = best(tried);
+    let factor = if index + 1 == tried.len() { 2.0 } else { 1.0 };
+    factor * tried[index].0
 }
 
 /// The least whose goodput is as good as the best. There must be some.
@@ -204,6 +227,12 @@ mod tests {
             [105.0, 115.0]
         );
         assert_eq!(neighbours(&tried[..1], 0), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn the_largest_is_doubled_while_it_is_the_best() {
+        assert_eq!(doubled(&[(1.0, 0.4), (8.0, 0.6)]), 16.0);
+        assert_eq!(doubled(&[(1.0, 0.4), (8.0, 0.6), (16.0, 0.6)]), 8.0);
     }
 
     #[test]

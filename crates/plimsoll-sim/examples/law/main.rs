@@ -1,11 +1,12 @@
 //! How the default limit fares on simulations that are drawn by chance, class by class, beside the best fixed limit of each phase.
 //!
 //! ```text
-//! cargo run --release -p plimsoll-sim --example law -- [--set tuning|held-out] [--each N] [--limit NAME] [--show] [CLASS]…
+//! cargo run --release -p plimsoll-sim --example law -- [--set tuning|held-out|NUMBER] [--each N] [--seeds N] [--limit NAME] [--show] [CLASS|FILE.yaml]…
 //! cargo run --release -p plimsoll-sim --example law -- --print CLASS NUMBER
 //! ```
 //!
-//! The law is tuned on the first set, and the second is for looking whether it holds. `--show` lists what is below 95 %, and
+//! The law is tuned on the first set, and the second is for looking whether it holds; a number is where another set begins. Files are
+//! simulations of their own, each with `--seeds` seeds, without draws. `--show` lists what is below 95 %, and
 //! `--print` writes one of them, for `plimsoll simulate`. What the best fixed limits have is kept in the directory for temporary files, by what is
 //! simulated; whoever changes the simulator removes it.
 
@@ -24,7 +25,7 @@ use plimsoll_sim::{Contender, Simulation, run};
 
 use crate::draw::{CLASSES, Class, Draw};
 
-/// Each is run with so many seeds.
+/// Each is run with so many seeds, unless told.
 const SEEDS: u64 = 2;
 /// The numbers that the sets are drawn from begin here.
 const SETS: [(&str, u64); 2] = [("tuning", 0), ("held-out", 1_000_000)];
@@ -32,9 +33,19 @@ const SETS: [(&str, u64); 2] = [("tuning", 0), ("held-out", 1_000_000)];
 struct Options {
     first: u64,
     each: u64,
+    seeds: u64,
     limit: Option<Contender>,
     show: bool,
     classes: Vec<&'static Class>,
+    /// Simulations that are not drawn: the paths of their files.
+    files: Vec<String>,
+}
+
+/// One simulation to run: its row of the table, its name, and its text.
+struct Job {
+    class: usize,
+    name: String,
+    text: String,
 }
 
 /// One phase of one simulation, with every seed.
@@ -54,9 +65,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut options = Options {
         first: 0,
         each: 8,
+        seeds: SEEDS,
         limit: None,
         show: false,
         classes: Vec::new(),
+        files: Vec::new(),
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or("a value is missing");
@@ -64,9 +77,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--set" => {
                 let name = value()?;
                 let set = SETS.iter().find(|(known, _)| *known == name);
-                options.first = set.ok_or("tuning or held-out")?.1;
+                options.first = match set {
+                    Some((_, first)) => *first,
+                    None => name.parse().map_err(|_| "tuning, held-out or a number")?,
+                };
             }
             "--each" => options.each = value()?.parse()?,
+            "--seeds" => options.seeds = value()?.parse()?,
             "--limit" => options.limit = Some(Contender::named(&value()?)?),
             "--show" => options.show = true,
             "--print" => {
@@ -74,13 +91,15 @@ fn main() -> Result<(), Box<dyn Error>> {
                 io::stdout().write_all(text(class, number).as_bytes())?;
                 return Ok(());
             }
+            name if name.ends_with(".yaml") => options.files.push(name.to_owned()),
             name => options.classes.push(class(name)?),
         }
     }
-    if options.classes.is_empty() {
+    if options.classes.is_empty() && options.files.is_empty() {
         options.classes = CLASSES.iter().collect();
     }
-    report(&options, &measure(&options))?;
+    let jobs = jobs(&options)?;
+    report(&options, &measure(&options, &jobs))?;
     Ok(())
 }
 
@@ -96,20 +115,40 @@ fn text((name, draw): &Class, number: u64) -> String {
     )
 }
 
-/// Runs them all, on two threads.
-fn measure(options: &Options) -> Vec<Phase> {
+/// Draws of each class, then the files.
+fn jobs(options: &Options) -> io::Result<Vec<Job>> {
     let numbers = options.first..options.first + options.each;
-    let jobs: Vec<(usize, u64)> = (0..options.classes.len())
-        .flat_map(|class| numbers.clone().map(move |number| (class, number)))
+    let drawn = options.classes.iter().enumerate();
+    let mut jobs: Vec<Job> = drawn
+        .flat_map(|(index, class)| {
+            numbers.clone().map(move |number| Job {
+                class: index,
+                name: format!("{} {number}", class.0),
+                text: text(class, number),
+            })
+        })
         .collect();
+    for (index, path) in options.files.iter().enumerate() {
+        jobs.push(Job {
+            class: options.classes.len() + index,
+            name: stem(path).to_owned(),
+            text: fs::read_to_string(path)?,
+        });
+    }
+    Ok(jobs)
+}
+
+/// Runs them all, on two threads.
+fn measure(options: &Options, jobs: &[Job]) -> Vec<Phase> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some((class, number)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let phases = one(options, *class, *number);
-            found
-                .lock()
-                .expect("no panic")
-                .push((*class, *number, phases));
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else {
+                break;
+            };
+            let phases = one(options, job);
+            found.lock().expect("no panic").push((index, phases));
         }
     };
     thread::scope(|scope| {
@@ -117,20 +156,17 @@ fn measure(options: &Options) -> Vec<Phase> {
         work();
     });
     let mut found = found.into_inner().expect("no panic");
-    found.sort_by_key(|(class, number, _)| (*class, *number));
-    found
-        .into_iter()
-        .flat_map(|(_, _, phases)| phases)
-        .collect()
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().flat_map(|(_, phases)| phases).collect()
 }
 
-fn one(options: &Options, class: usize, number: u64) -> Vec<Phase> {
-    let text = text(options.classes[class], number);
-    let simulation = Simulation::from_text("drawn.yaml", &text);
+fn one(options: &Options, job: &Job) -> Vec<Phase> {
+    let text = &job.text;
+    let simulation = Simulation::from_text("drawn.yaml", text);
     let simulation = simulation.unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let best = best(&simulation, &text);
+    let best = best(&simulation, text, options.seeds);
     let limit = options.limit.as_ref().unwrap_or_else(|| simulation.limit());
-    let runs: Vec<Vec<f64>> = (1..=SEEDS)
+    let runs: Vec<Vec<f64>> = (1..=options.seeds)
         .map(|seed| goodputs(&simulation, limit, seed))
         .collect();
     let phases = simulation.phases().iter().enumerate();
@@ -139,8 +175,8 @@ fn one(options: &Options, class: usize, number: u64) -> Vec<Phase> {
         let mean =
             |of: &dyn Fn(usize) -> f64| (0..runs.len()).map(of).sum::<f64>() / runs.len() as f64;
         let phase = Phase {
-            class,
-            name: format!("{} {number} {}", options.classes[class].0, phase.name()),
+            class: job.class,
+            name: format!("{} {}", job.name, phase.name()),
             goodput: mean(&|seed| runs[seed][index]),
             best: mean(&|seed| best[seed][index]),
             part: mean(&part),
@@ -158,9 +194,9 @@ fn goodputs(simulation: &Simulation, limit: &Contender, seed: u64) -> Vec<f64> {
 }
 
 /// What the best fixed limits have: for each seed, phase by phase.
-fn best(simulation: &Simulation, text: &str) -> Vec<Vec<f64>> {
+fn best(simulation: &Simulation, text: &str, seeds: u64) -> Vec<Vec<f64>> {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    (text, seeds).hash(&mut hasher);
     let dir = env::temp_dir().join("plimsoll-law");
     let file = dir.join(format!("{:016x}", hasher.finish()));
     let read = fs::read_to_string(&file).ok().and_then(|kept| {
@@ -169,8 +205,7 @@ fn best(simulation: &Simulation, text: &str) -> Vec<Vec<f64>> {
     });
     read.unwrap_or_else(|| {
         let oracle = Contender::oracle();
-        let seeds = 1..=SEEDS;
-        let found: Vec<_> = seeds
+        let found: Vec<_> = (1..=seeds)
             .map(|seed| goodputs(simulation, &oracle, seed))
             .collect();
         let line = |phases: &Vec<f64>| {
@@ -182,6 +217,12 @@ fn best(simulation: &Simulation, text: &str) -> Vec<Vec<f64>> {
         let _ = fs::write(file, found.iter().map(line).collect::<String>());
         found
     })
+}
+
+/// The name of a file without where it is.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.trim_end_matches(".yaml")
 }
 
 fn report(options: &Options, phases: &[Phase]) -> io::Result<()> {
@@ -212,7 +253,9 @@ fn report(options: &Options, phases: &[Phase]) -> io::Result<()> {
             below(0.95)
         )
     };
-    for (index, (name, _)) in options.classes.iter().enumerate() {
+    let rows = options.classes.iter().map(|(name, _)| *name);
+    let rows = rows.chain(options.files.iter().map(|path| stem(path)));
+    for (index, name) in rows.enumerate() {
         let of_class: Vec<&Phase> = phases.iter().filter(|phase| phase.class == index).collect();
         line(name, &of_class)?;
     }
