@@ -13,7 +13,6 @@ use super::probes::Probes;
 use super::raises::Raises;
 use super::slope::Slope;
 use super::window::{Asks, Latency, Seen};
-use baseline::LEAP;
 use trial::{Since, Trial};
 use upward::Upward;
 
@@ -42,6 +41,8 @@ const HINT: f64 = 0.1;
 const PROOF: f64 = 0.5;
 /// The limit grows by at most this share in a window.
 const FASTEST: f64 = 0.5;
+/// A latency that leaps by this factor was not made by limits that grow by little.
+const LEAP: f64 = 2.5;
 
 /// Work ends unheard if so many times as much is in flight as what is heard of accounts for.
 const UNHEARD: f64 = 3.0;

@@ -1,7 +1,9 @@
 //! The latency of a server without a queue: what is believed of it, and why.
 
 use super::upward::Upward;
-use super::{ALLOWANCE, CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, PROOF, TELLING, Trial, go};
+use super::{
+    ALLOWANCE, CERTAIN, Decision, ENOUGH, FASTEST, HINT, LEAP, Law, PROOF, TELLING, Trial, go,
+};
 use crate::adaptive::verdict::slope::Slope;
 use crate::adaptive::verdict::window::{Latency, Seen};
 
@@ -18,8 +20,6 @@ const UNPAID: f64 = 0.1;
 const CLIMBED: f64 = 1.15;
 /// A latency is explained by a limit that grew unless it rose by this factor more.
 const EXPLAINED: f64 = 1.02;
-/// One that leaps by this factor was not made by limits that grow by little.
-pub(super) const LEAP: f64 = 2.5;
 /// A slope above this is throughput that goes with the limit.
 const GOES_WITH: f64 = 0.4;
 /// So many standard errors of a mean latency may be chance, and a quartile below this factor of the baseline is where it was.

@@ -1,7 +1,6 @@
 //! What is learnt from a smaller limit: cuts and probes.
 
-use super::baseline::LEAP;
-use super::{Decision, ENOUGH, FASTEST, Law, PROOF, Read, TELLING, Trial, UNHEARD, go};
+use super::{Decision, ENOUGH, FASTEST, LEAP, Law, PROOF, Read, TELLING, Trial, UNHEARD, go};
 use crate::adaptive::verdict::window::{Latency, Seen};
 
 /// The largest cut.

@@ -1,7 +1,6 @@
 //! What is learnt from a larger limit, where a smaller one tells nothing.
 
-use super::baseline::LEAP;
-use super::{ALLOWANCE, Decision, ENOUGH, FASTEST, Law, Read, TELLING, go};
+use super::{ALLOWANCE, Decision, ENOUGH, FASTEST, LEAP, Law, Read, TELLING, go};
 
 /// How many windows to wait before the first trial; one that brought nothing doubles it, up to the second.
 const SOON: u32 = 2;
