@@ -21,8 +21,8 @@ const SLOWER: f64 = 1.3;
 const SURPLUS: f64 = 1.1;
 const TAKEN: f64 = 0.7;
 const REPENT: f64 = 1.002;
-/// What is over so soon is a burst, in nanoseconds. With one second, a burst of a second and what it left in the queue was none (`bursts`).
-const BURST: f64 = 2e9;
+/// What is over so soon is a burst, in nanoseconds.
+const BURST: f64 = 1e9;
 /// A burst that left the server with less than this share of its throughput is to be let in: this much more of it.
 const IDLE: f64 = 0.8;
 const BURST_GROWTH: f64 = 1.5;
