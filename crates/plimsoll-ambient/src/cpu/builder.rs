@@ -36,16 +36,19 @@ pub struct CpuLimiterBuilder {
 
 ambient_settings!(CpuLimiterBuilder);
 
-impl CpuLimiterBuilder {
-    pub(super) fn new(percent: u8) -> Self {
-        Self {
+impl CpuLimiter {
+    /// Returns a builder of a limiter that is saturated at `percent` of the processor time.
+    pub fn builder(percent: u8) -> CpuLimiterBuilder {
+        CpuLimiterBuilder {
             percent,
             smoothing: Duration::from_secs(5),
             source: None,
             settings: Settings::default(),
         }
     }
+}
 
+impl CpuLimiterBuilder {
     /// Sets the time constant of the average; 0 switches smoothing off. Default: 5 s.
     ///
     /// From idling to a full load, a threshold of `p` percent is reached after `-ln(1 - p/100)` times this:

@@ -71,11 +71,6 @@ impl Load {
 }
 
 impl CpuLimiter {
-    /// Returns a builder of a limiter that is saturated at `percent` of the processor time.
-    pub fn builder(percent: u8) -> CpuLimiterBuilder {
-        CpuLimiterBuilder::new(percent)
-    }
-
     /// The average load: 0 is idle, 1 is all available time. It can exceed 1 for a moment where quotas allow bursts.
     #[must_use]
     pub fn load(&self) -> f64 {

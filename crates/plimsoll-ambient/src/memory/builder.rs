@@ -33,15 +33,21 @@ pub struct MemoryLimiterBuilder {
 
 ambient_settings!(MemoryLimiterBuilder);
 
-impl MemoryLimiterBuilder {
-    pub(super) fn new(hard: Amount) -> Self {
-        Self {
-            limits: Limits { hard, spike: None },
+impl MemoryLimiter {
+    /// Returns a builder of a limiter with this hard limit.
+    pub fn builder(hard_limit: Amount) -> MemoryLimiterBuilder {
+        MemoryLimiterBuilder {
+            limits: Limits {
+                hard: hard_limit,
+                spike: None,
+            },
             source: None,
             settings: Settings::default(),
         }
     }
+}
 
+impl MemoryLimiterBuilder {
     /// Sets the distance from the soft limit up to the hard limit: the growth to expect between two samples. Default: a
     /// fifth of the hard limit. A percentage refers to the total memory, not to the hard limit.
     pub fn spike(mut self, spike: Amount) -> Self {

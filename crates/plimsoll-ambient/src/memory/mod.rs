@@ -83,11 +83,6 @@ impl MemoryUsage {
 }
 
 impl MemoryLimiter {
-    /// Returns a builder of a limiter with this hard limit.
-    pub fn builder(hard_limit: Amount) -> MemoryLimiterBuilder {
-        MemoryLimiterBuilder::new(hard_limit)
-    }
-
     /// The level of memory usage, by the last good sample.
     #[must_use]
     pub fn level(&self) -> Level {

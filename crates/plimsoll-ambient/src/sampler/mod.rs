@@ -1,13 +1,14 @@
 //! The schedule of samples, and the thread that takes them.
 
+mod guarded;
 mod run;
+mod shared;
 mod thread;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Waker;
+use std::sync::Arc;
 
-use plimsoll::{Clock, Moment};
+use plimsoll::Clock;
 
 pub use run::Run;
 pub use thread::SamplerThread;
@@ -16,6 +17,7 @@ use crate::SourceError;
 use crate::process::{detect_cpu, detect_memory};
 use crate::source::{CpuSource, MemorySource};
 use crate::watch::Watch;
+use shared::Shared;
 
 /// Measures for all limiters that were built with it. Clones share its limiters.
 ///
@@ -53,43 +55,12 @@ pub struct Sampler {
     shared: Arc<Shared>,
 }
 
-pub(crate) struct Shared {
-    clock: Clock,
-    inside: Mutex<Inside>,
-    /// The thread, while there is one.
-    thread: Mutex<Weak<thread::Guarded>>,
-    /// The sources of limiters without one of their own, in place of the detected ones.
-    sources: Mutex<Sources>,
-}
-
-#[derive(Clone, Default)]
-struct Sources {
-    memory: Option<Arc<MakeMemory>>,
-    cpu: Option<Arc<MakeCpu>>,
-}
-
-type MakeMemory = dyn Fn() -> Box<dyn MemorySource> + Send + Sync;
-type MakeCpu = dyn Fn() -> Box<dyn CpuSource> + Send + Sync;
-
-#[derive(Default)]
-struct Inside {
-    watches: Vec<Weak<Watch>>,
-    /// The wakers of drivers, which must learn of new limiters.
-    drivers: Vec<(u64, Waker)>,
-    next_driver: u64,
-}
-
 impl Sampler {
     /// Creates a sampler. Its limiters use `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                clock,
-                inside: Mutex::default(),
-                thread: Mutex::default(),
-                sources: Mutex::default(),
-            }),
+            shared: Arc::new(Shared::new(clock)),
         }
     }
 
@@ -210,37 +181,6 @@ impl Sampler {
         // Its interval may be the shortest.
         for (_, driver) in drivers {
             driver.wake();
-        }
-    }
-}
-
-impl Shared {
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sources(&self) -> MutexGuard<'_, Sources> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The limiters that are still alive. Measure them without the lock: reading files takes time.
-    fn watches(&self) -> Vec<Arc<Watch>> {
-        let watches = &self.inside().watches;
-        watches.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// The shortest check interval.
-    fn shortest(&self) -> Option<u64> {
-        self.watches().iter().map(|watch| watch.interval()).min()
-    }
-
-    /// Measures the limiters that are due before `next`.
-    fn sample_due(&self, next: Moment) {
-        for watch in self.watches() {
-            if watch.due_at() < next {
-                // The limiter stores its error.
-                let _stored = watch.measure();
-            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Moment, Sleep};
 
-use super::Shared;
+use super::shared::Shared;
 
 /// The future of [`Sampler::run`](super::Sampler::run). It never completes.
 #[must_use = "futures do nothing unless they are polled"]

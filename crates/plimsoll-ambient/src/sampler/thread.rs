@@ -4,13 +4,11 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 
-use super::Shared;
+use super::guarded::Guarded;
 use super::run::Run;
-
-/// The name of the thread; Linux shows 15 characters.
-const NAME: &str = "plimsoll-sample";
+use super::shared::Shared;
 
 /// Keeps the thread of a sampler running. See [`Sampler::spawn`](super::Sampler::spawn).
 ///
@@ -22,28 +20,14 @@ pub struct SamplerThread {
     _guarded: Arc<Guarded>,
 }
 
-/// The thread that ends when this is dropped.
-pub(super) struct Guarded {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
 impl SamplerThread {
     pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let mut place = shared.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = place.upgrade() {
             return Ok(Self { _guarded: running });
         }
-        let stop = Arc::new(AtomicBool::new(false));
         let run = Run::new(Arc::clone(shared));
-        let told = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name(NAME.into())
-            .spawn(move || drive(run, &told))?;
-        let guarded = Arc::new(Guarded {
-            stop,
-            thread: Some(thread),
-        });
+        let guarded = Arc::new(Guarded::spawn(move |stop| drive(run, stop))?);
         *place = Arc::downgrade(&guarded);
         Ok(Self { _guarded: guarded })
     }
@@ -67,19 +51,6 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A source that owns the last guard drops it in the thread itself, which cannot wait for its own end.
-            if thread.thread().id() != thread::current().id() {
-                let _panicked = thread.join();
-            }
-        }
     }
 }
 
