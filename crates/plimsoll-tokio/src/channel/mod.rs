@@ -15,6 +15,7 @@
 //! The items of one sender are received in the order in which they were sent. Among senders, the queue of the limiter
 //! decides.
 
+mod deliver;
 mod error;
 mod receiver;
 mod sender;
@@ -30,9 +31,6 @@ pub use error::SendError;
 pub use receiver::{PermitReceiver, Receiver};
 pub use sender::Sender;
 pub use slot::Slot;
-
-/// The demand of an item.
-type Cost<T> = Arc<dyn Fn(&T) -> Demand + Send + Sync>;
 
 /// Makes a channel in which every item costs 1.
 ///
@@ -71,9 +69,12 @@ pub fn channel_with_cost<T, D: Into<Demand>>(
     cost: impl Fn(&T) -> D + Send + Sync + 'static,
 ) -> (Sender<T>, Receiver<T>) {
     let (items, received) = mpsc::unbounded_channel();
-    let cost: Cost<T> = Arc::new(move |item| cost(item).into());
     (
-        Sender::new(items, limiter.into(), cost),
+        Sender::new(
+            items,
+            limiter.into(),
+            Arc::new(move |item| cost(item).into()),
+        ),
         Receiver::new(received),
     )
 }

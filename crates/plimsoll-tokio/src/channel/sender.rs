@@ -8,7 +8,8 @@ use plimsoll::{Demand, Denied, Permit, Reason};
 use plimsoll_kinds::Resource;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Cost, SendError, Slot};
+use super::deliver::{Cost, deliver};
+use super::{SendError, Slot};
 use crate::with_permit::{UnusedPermit, WithPermit};
 
 /// The sending half of a channel. Clones send to the same channel.
@@ -146,19 +147,6 @@ impl<T> Sender<T> {
     pub fn limiter(&self) -> &Resource {
         &self.limiter
     }
-}
-
-/// Puts an item into the channel, or refunds its permit.
-pub(super) fn deliver<T>(
-    items: &UnboundedSender<WithPermit<T>>,
-    item: T,
-    permit: Permit<'static>,
-) -> Result<(), SendError<T>> {
-    items.send(WithPermit::new(item, permit)).map_err(|unsent| {
-        let (item, permit) = unsent.0.into_parts();
-        permit.undo();
-        SendError::Closed(item)
-    })
 }
 
 impl<T> Clone for Sender<T> {

@@ -3,8 +3,8 @@ use std::fmt;
 use plimsoll::{Denied, Reason};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::sender::deliver;
-use super::{Cost, SendError};
+use super::SendError;
+use super::deliver::{Cost, deliver};
 use crate::with_permit::{UnusedPermit, WithPermit};
 
 /// Reserved room for one item. Made by [`Sender::reserve`](super::Sender::reserve).
