@@ -4,12 +4,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use serde::de::value::{StrDeserializer, StringDeserializer};
-use serde::de::{
-    DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess};
 
+use super::error::Error;
 use super::recover::Aside;
-use super::{Error, Part, Tree};
+use super::value::{Part, Tree};
 use crate::problem::label;
 use crate::tree::{Entry, Node};
 
@@ -212,29 +211,5 @@ impl<'t, 'a> EnumAccess<'t> for Choice<'t, 'a> {
             }
         })?;
         Ok((chosen, self.content))
-    }
-}
-
-impl<'t> VariantAccess<'t> for Tree<'t, '_> {
-    type Error = Error<'t>;
-
-    fn unit_variant(self) -> Result<(), Error<'t>> {
-        Ok(())
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'t>>(self, seed: T) -> Result<T::Value, Error<'t>> {
-        seed.deserialize(self)
-    }
-
-    fn tuple_variant<V: Visitor<'t>>(self, _len: usize, visitor: V) -> Result<V::Value, Error<'t>> {
-        serde::Deserializer::deserialize_seq(self, visitor)
-    }
-
-    fn struct_variant<V: Visitor<'t>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error<'t>> {
-        self.fields(String::new(), fields, false, visitor)
     }
 }

@@ -16,16 +16,15 @@ mod error;
 mod names;
 mod recover;
 mod scalar;
+mod value;
 
-use std::cell::Cell;
-use std::rc::Rc;
-
-use serde::de::{Deserializer, Expected, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Expected, VariantAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
 use self::access::{Choice, Halves, Items, Map};
 use self::error::Error;
 use self::recover::Aside;
+use self::value::{Part, Tree};
 use crate::fields::Fields;
 use crate::problem::{Problem, Read};
 use crate::scalar::{Units, cost, count, expected, flag, text};
@@ -112,52 +111,7 @@ pub fn read<'t, T: Deserialize<'t>>(root: &'t Node, units: Units) -> Recovered<'
     }
 }
 
-/// A value that is deserialised, without the parts that were set aside.
-#[derive(Clone)]
-struct Tree<'t, 'a> {
-    node: &'t Node,
-    part: Part,
-    aside: &'a Aside<'t>,
-    /// Whether a valid value replaces it.
-    made_up: bool,
-}
-
-/// The fields of a map that are read.
-#[derive(Clone)]
-enum Part {
-    /// All.
-    Whole,
-    /// The fields that the type has, which are recorded.
-    Known(Rc<Cell<&'static [&'static str]>>),
-    /// All but these. The text describes the map.
-    Rest(Vec<&'static str>, String),
-}
-
-impl<'t, 'a> Tree<'t, 'a> {
-    fn whole(node: &'t Node, aside: &'a Aside<'t>) -> Self {
-        Self {
-            node,
-            part: Part::Whole,
-            aside,
-            made_up: aside.has_value(node),
-        }
-    }
-
-    /// The value of a missing field of `node`.
-    const fn made_up(node: &'t Node, aside: &'a Aside<'t>) -> Self {
-        Self {
-            node,
-            part: Part::Whole,
-            aside,
-            made_up: true,
-        }
-    }
-
-    /// The error for a type without a valid value to put in place of an invalid one.
-    fn cannot_make_up(&self) -> Error<'t> {
-        Error::Other("nothing can be made up".to_owned()).at(self.node)
-    }
-
+impl<'t> Tree<'t, '_> {
     fn fields<V: Visitor<'t>>(
         self,
         what: String,
@@ -377,5 +331,29 @@ impl<'de> Deserializer<'de> for Tree<'de, '_> {
     forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
         identifier ignored_any
+    }
+}
+
+impl<'t> VariantAccess<'t> for Tree<'t, '_> {
+    type Error = Error<'t>;
+
+    fn unit_variant(self) -> Result<(), Error<'t>> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'t>>(self, seed: T) -> Result<T::Value, Error<'t>> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'t>>(self, _len: usize, visitor: V) -> Result<V::Value, Error<'t>> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'t>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error<'t>> {
+        self.fields(String::new(), fields, false, visitor)
     }
 }
