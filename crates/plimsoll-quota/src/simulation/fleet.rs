@@ -6,8 +6,6 @@ use std::time::Duration;
 use plimsoll::{Moment, Quota};
 
 use crate::simulation::proxy::Without;
-use crate::simulation::result::FleetResult;
-use crate::simulation::world::World;
 use crate::timing::Timing;
 
 /// A network partition: for a time no message passes between the server and some proxies, and the server notices late.
@@ -172,12 +170,6 @@ impl ProxyFleet {
     pub fn partition(mut self, partition: NetworkPartition) -> Self {
         self.partitions.push(partition);
         self
-    }
-
-    /// Runs the simulation. Runs with the same seed have the same result.
-    #[must_use]
-    pub fn run(&self, seed: u64) -> FleetResult {
-        World::new(self, seed).run()
     }
 }
 

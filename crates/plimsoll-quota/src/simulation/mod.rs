@@ -25,3 +25,13 @@ mod world;
 pub use fleet::{NetworkPartition, ProxyFleet};
 pub use proxy::{Proxy, ProxyDecision, Without};
 pub use result::FleetResult;
+
+use world::World;
+
+impl ProxyFleet {
+    /// Runs the simulation. Runs with the same seed have the same result.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> FleetResult {
+        World::new(self, seed).run()
+    }
+}
