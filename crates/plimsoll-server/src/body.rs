@@ -7,6 +7,9 @@ use std::pin::Pin;
 use bytes::{Bytes, BytesMut};
 use hyper::body::Body;
 
+/// Maximum length of a request body.
+pub(crate) const LONGEST_BODY: usize = 256 * 1024;
+
 /// Why a body could not be read.
 #[derive(Debug)]
 pub(crate) enum BodyError {

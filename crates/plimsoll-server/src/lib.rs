@@ -222,7 +222,7 @@ impl Server {
         let leases = Arc::clone(&state);
         let expiry = tokio::spawn(async move { leases.leases.expire().await });
         let shares = tokio::spawn(Arc::clone(&state.quotas).tick());
-        let configurations = tokio::spawn(envoy::watch(Arc::clone(&envoy)));
+        let configurations = tokio::spawn(envoy::reload_on_change(Arc::clone(&envoy)));
         let (limits, reloads) = (state.limits.clone(), state.reloads.clone());
         let replaced = limits.clone();
         let replace = move |config: &Config| replaced.replace(config);

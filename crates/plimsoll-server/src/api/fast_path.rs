@@ -12,10 +12,10 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request};
 use plimsoll_admin::{BufferedRequest, Handler, Problem, TimedBody};
 
+use super::check;
 use super::check::BufferedResponse;
 use super::check_request::CheckRequest;
-use super::{LONGEST_BODY, check};
-use crate::body;
+use crate::body::{self, LONGEST_BODY};
 use crate::state::State;
 
 const PATH: &str = "/v1/check";

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use tokio::time::Instant;
 
-use super::LONGEST_BODY;
+use crate::body::LONGEST_BODY;
 use plimsoll_admin::Problem;
 
 /// The lifetime of a stored response, and the maximum number of stored responses.

@@ -18,10 +18,8 @@ use plimsoll_admin::Problem;
 
 pub(crate) use fast_path::HttpHandler;
 
+use crate::body::LONGEST_BODY;
 use crate::state::State;
-
-/// Maximum length of a request body.
-const LONGEST_BODY: usize = 256 * 1024;
 
 /// All routes of the port.
 pub(crate) fn router(state: Arc<State>) -> Router {

@@ -14,10 +14,8 @@ use http::header::CONTENT_TYPE;
 use super::proto::Code;
 use super::service::should_rate_limit;
 use super::{Envoy, RateLimitService, json};
+use crate::body::LONGEST_BODY;
 use plimsoll_admin::Drain;
-
-/// Maximum length of a request body.
-const LONGEST_BODY: usize = 256 * 1024;
 
 /// `/json` and `/healthcheck`, on the HTTP port.
 pub(crate) fn router(service: &RateLimitService, drain: &Drain) -> Router {

@@ -33,7 +33,7 @@ use tonic::Status;
 
 pub(crate) use http::{admin_router, router as http_router};
 pub(crate) use service::{SHOULD_RATE_LIMIT, answer, router};
-pub(crate) use watch::watch;
+pub(crate) use watch::reload_on_change;
 
 use files::Watch;
 use proto::UNITS;

@@ -9,7 +9,7 @@ use plimsoll_admin::Hangup;
 
 /// Polls the configuration of Envoy's reference server for changes, forever, and reloads it at once on SIGHUP. An invalid
 /// configuration changes nothing.
-pub(crate) async fn watch(envoy: Arc<Envoy>) {
+pub(crate) async fn reload_on_change(envoy: Arc<Envoy>) {
     let mut ticks = interval(Hangup::EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut hangup = Hangup::new();
