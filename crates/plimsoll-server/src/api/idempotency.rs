@@ -95,6 +95,11 @@ impl Drop for RemoveOnDrop<'_> {
     }
 }
 
+/// Whether a key is what the document of the API says: visible ASCII, no spaces.
+fn is_valid(key: &str) -> bool {
+    (1..=MAX_KEY_LENGTH).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// Answers a repeated request with the stored response. Only successful responses are stored, so a refused client may retry.
 pub(crate) async fn replay(
     Extract(stored): Extract<StoredResponses>,
@@ -108,10 +113,11 @@ pub(crate) async fn replay(
         return next.run(request).await;
     }
     let key = match key.to_str() {
-        Ok(key) if (1..=MAX_KEY_LENGTH).contains(&key.len()) => key.to_owned(),
+        Ok(key) if is_valid(key) => key.to_owned(),
         _ => {
-            let detail =
-                format!("Idempotency-Key: expected 1 to {MAX_KEY_LENGTH} characters of ASCII");
+            let detail = format!(
+                "Idempotency-Key: expected 1 to {MAX_KEY_LENGTH} visible characters of ASCII, without spaces"
+            );
             return Problem::bad(detail).into_response();
         }
     };
