@@ -222,19 +222,29 @@ impl<K> Segment<K> {
 
     /// All tags, in the order of the entries.
     pub(super) fn tags(&self, tag_of: &impl Fn(&K) -> u32) -> Vec<u32> {
+        // As large as it can get: allocators keep small blocks for later, and one that lies above a freed segment keeps its memory, too.
+        let mut tags = Vec::with_capacity(self.slots());
         if Self::TAGGED {
-            let tags = self.tags.iter().copied();
-            tags.filter(|tag| *tag != 0).collect()
+            tags.extend(self.tags.iter().filter(|tag| **tag != 0));
         } else {
-            self.iter().map(|entry| tag_of(&entry.key)).collect()
+            tags.extend(self.iter().map(|entry| tag_of(&entry.key)));
         }
+        tags
     }
 
-    /// Takes all entries out, in the order of their tags.
+    /// Takes all entries out, in the order of their tags, and the memory with them.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<K>> + use<K> {
         self.len = 0;
         self.tags = Box::default();
         take(&mut self.slots).into_iter().flatten()
+    }
+
+    /// Takes all entries out, in the order of their tags, and keeps the memory.
+    pub(super) fn empty(&mut self) -> impl Iterator<Item = Entry<K>> + use<'_, K> {
+        self.len = 0;
+        self.tags.fill(0);
+        self.evictable_from = Moment::NEVER;
+        self.slots.iter_mut().filter_map(Option::take)
     }
 
     /// Goes on with so many slots.

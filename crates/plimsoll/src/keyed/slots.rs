@@ -5,10 +5,15 @@
 //! splitting its segments in two one after the other, whichever of them is full (linear hashing). So which segment a key is in follows from its tag and the number of
 //! segments, and no directory has to be read for it, which is in no cache where there are many keys.
 
+mod resizing;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter::zip;
 
+use self::resizing::{KEPT, SIZES};
 use super::segment::{Entry, Segment, is_too_much, tag};
 use crate::Moment;
 
@@ -24,6 +29,8 @@ pub(super) struct Slots<K> {
     len: usize,
     /// How many segments have been looked at in this round.
     seen: usize,
+    /// The segment of the table when it had [`KEPT`] slots, without keys. Empty unless it has more now.
+    small: Vec<Segment<K>>,
 }
 
 /// A key at this distance from its preferred slot makes the table count how many keys share that slot.
@@ -32,15 +39,8 @@ const FAR: usize = 64;
 /// This many keys do not share a preferred slot by chance: there are fewer keys than slots.
 const COLLISIONS: usize = 16;
 
-/// The numbers of slots of a segment, from an empty one to one for which another is split when it is full. Small ones grow in long
-/// strides: each leaves a hole in the heap, and those of many shards add up.
-const SIZES: [usize; 6] = [4, 32, 512, 1024, 2048, 3072];
-
 /// To pass a segment over counts as so many slots.
 const PASSED_OVER: usize = 8;
-
-/// With fewer keys to a segment none is split: then all have been, or one has more than its share.
-const FEW: usize = SIZES[SIZES.len() - 1] * 3 / 8;
 
 impl<K> Slots<K> {
     pub(super) fn new() -> Self {
@@ -50,6 +50,7 @@ impl<K> Slots<K> {
             len: 0,
             seen: 0,
             salt: None,
+            small: Vec::new(),
         }
     }
 
@@ -178,14 +179,16 @@ impl<K: Hash + Eq> Slots<K> {
             earliest = earliest.min(segment.evictable_from());
             // Give memory back when most of it is not needed.
             let (len, slots) = (segment.len(), segment.slots());
-            if slots > SIZES[1] && len < slots / 8 {
-                self.resize(number, len * 2, hasher);
+            let needed = if len == 0 { 0 } else { KEPT.max(len * 2) };
+            if slots > SIZES[1] && len < slots / 8 && needed < slots {
+                self.resize(number, needed, hasher);
             }
             self.seen += 1;
         }
         let ended = self.seen == self.segments.len();
         if ended {
             self.seen = 0;
+            self.shrink(slots, hasher);
         }
         (ended, earliest)
     }
@@ -234,58 +237,9 @@ impl<K: Hash + Eq> Slots<K> {
         segment
     }
 
-    fn resize(&mut self, number: usize, slots: usize, hasher: &impl BuildHasher) {
-        let tag_of = tags(self.salt.as_deref(), hasher);
-        self.segments[number].resize(slots, &tag_of);
-    }
-
     /// Begins a new round.
     pub(super) fn start_round(&mut self) {
         self.seen = 0;
-    }
-
-    /// Makes room in the segment of a tag.
-    #[cold]
-    fn grow(&mut self, tag: u32, hasher: &impl BuildHasher) {
-        let number = self.number(tag);
-        let slots = self.segments[number].slots();
-        if let Some(larger) = SIZES.into_iter().find(|size| *size > slots) {
-            return self.resize(number, larger, hasher);
-        }
-        // All are full at about the same time, and half of them are split before they are.
-        for _ in 0..2 {
-            if self.len >= self.segments.len() * FEW {
-                self.split(hasher);
-            }
-        }
-        if self.number(tag) == number && self.segments[number].slots() == slots {
-            self.resize(number, slots / 2 * 3, hasher);
-        }
-    }
-
-    /// Splits the segment whose turn it is.
-    fn split(&mut self, hasher: &impl BuildHasher) {
-        let upper = self.segments.len();
-        let mask = (upper + 1).next_power_of_two() - 1;
-        let lower = upper & (mask >> 1);
-        let tag_of = tags(self.salt.as_deref(), hasher);
-        // Hashed before anything is moved: it may panic.
-        let tags = self.segments[lower].tags(&tag_of);
-        self.mask = u32::try_from(mask).unwrap_or(u32::MAX);
-        self.segments.push(Segment::new(0));
-        let count = tags.iter().filter(|tag| self.number(**tag) == upper);
-        let count = count.count();
-        let mut halves = [tags.len() - count, count].map(|len| Segment::new(size_for(len)));
-        let from = self.segments[lower].evictable_from();
-        halves
-            .iter_mut()
-            .for_each(|half| half.note_forgettable(from));
-        let entries = self.segments[lower].drain();
-        for (tag, entry) in zip(tags, entries) {
-            let half = usize::from(self.number(tag) == upper);
-            halves[half].put(tag, entry);
-        }
-        [self.segments[lower], self.segments[upper]] = halves;
     }
 
     #[cold]
@@ -309,14 +263,6 @@ impl<K: Hash + Eq> Slots<K> {
     }
 }
 
-/// The number of slots of a segment with so many keys and some that come.
-fn size_for(len: usize) -> usize {
-    let mut sizes = SIZES.into_iter();
-    let fits = sizes.find(|size| !is_too_much(len + len / 8, *size));
-    // All keys of a segment may be in one half.
-    fits.unwrap_or(len * 2)
-}
-
 /// What tags keys.
 fn tags<K: Hash>(salt: Option<&RandomState>, hasher: &impl BuildHasher) -> impl Fn(&K) -> u32 {
     move |key| {
@@ -326,6 +272,3 @@ fn tags<K: Hash>(salt: Option<&RandomState>, hasher: &impl BuildHasher) -> impl 
         })
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;
