@@ -341,7 +341,7 @@ fn claim(count: &AtomicUsize, most: usize) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Concurrency, Keyed, ManualClock, PerKey, Queue, TokenBucket};
+    use crate::{Concurrency, Keyed, ManualClock, PerKey, Queue, Quota, TokenBucket};
 
     /// How often the clock is read by granted demands of a key that is known.
     fn reads<R: crate::Rule + Clone>(rule: R) -> u64 {
@@ -364,5 +364,28 @@ mod tests {
     fn no_clock_is_read_for_a_known_key_of_a_rule_that_does_not_depend_on_time() {
         assert_eq!(reads(Concurrency::new(1)), 0);
         assert!(reads(TokenBucket::per_second(100)) > 0);
+    }
+
+    /// With a large refill, the words of a table were good for microseconds: every demand wrote all words of its shard anew.
+    #[test]
+    fn no_table_has_words_that_are_good_for_an_instant_only() {
+        let day = |units| Quota::new(units, Duration::from_secs(86_400));
+        for (rule, has_words) in [
+            (TokenBucket::interval(day(1 << 44)), true),
+            (TokenBucket::interval(day(u64::MAX)), false),
+            (TokenBucket::greedy(day(999_999_999_989)), false),
+        ] {
+            let time = ManualClock::new();
+            let keyed: Keyed<u64, _> = Keyed::builder(rule).clock(time.clock()).build();
+            assert!(keyed.try_acquire(&1, 1).is_ok());
+            let later = time.now().plus(Duration::from_secs(1));
+            for shard in &keyed.shared.shards {
+                let table = shard.lock();
+                assert_eq!(
+                    (table.is_stale(later), table.inserts_words()),
+                    (false, has_words)
+                );
+            }
+        }
     }
 }
