@@ -18,6 +18,8 @@ use plimsoll_admin::Problem;
 /// The lifetime of a stored response, and the maximum number of stored responses.
 const TTL: Duration = Duration::from_secs(600);
 const MAX_RESPONSES: usize = 100_000;
+/// The maximum length of their bodies and those of their requests together.
+const MAX_BYTES: usize = 64 << 20;
 /// Maximum length of a key.
 const MAX_KEY_LENGTH: usize = 255;
 
@@ -32,6 +34,8 @@ struct Table {
     entries: HashMap<Key, Entry>,
     /// Keys in the order in which they expire.
     by_expiry: VecDeque<(Instant, Key)>,
+    /// The length of all bodies.
+    bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +50,33 @@ enum Entry {
     },
 }
 
+impl Entry {
+    /// The length of its bodies.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::InProgress => 0,
+            Self::Done {
+                request_body, body, ..
+            } => request_body.len() + body.len(),
+        }
+    }
+}
+
+impl Table {
+    /// Removes what has expired, and the oldest responses while there are too many or their bodies are too long.
+    fn make_room(&mut self, most: usize) {
+        let now = Instant::now();
+        while let Some((expires, _)) = self.by_expiry.front()
+            && (*expires <= now || self.by_expiry.len() > most || self.bytes > MAX_BYTES)
+        {
+            if let Some((_, oldest)) = self.by_expiry.pop_front() {
+                let removed = self.entries.remove(&oldest);
+                self.bytes -= removed.map_or(0, |removed| removed.bytes());
+            }
+        }
+    }
+}
+
 impl StoredResponses {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,16 +84,8 @@ impl StoredResponses {
 
     /// The entry of a key. If there is none, inserts [`InProgress`](Entry::InProgress), and the caller executes the request.
     fn begin(&self, key: &Key) -> Option<Entry> {
-        let now = Instant::now();
         let mut table = self.lock();
-        let table = &mut *table;
-        while let Some((expires, _)) = table.by_expiry.front()
-            && (*expires <= now || table.by_expiry.len() >= MAX_RESPONSES)
-        {
-            if let Some((_, oldest)) = table.by_expiry.pop_front() {
-                table.entries.remove(&oldest);
-            }
-        }
+        table.make_room(MAX_RESPONSES - 1);
         if let Some(entries) = table.entries.get(key) {
             return Some(entries.clone());
         }
@@ -74,8 +97,10 @@ impl StoredResponses {
         let mut table = self.lock();
         match done {
             Some(done) => {
+                table.bytes += done.bytes();
                 table.entries.insert(key.clone(), done);
                 table.by_expiry.push_back((Instant::now() + TTL, key));
+                table.make_room(MAX_RESPONSES);
             }
             None => {
                 table.entries.remove(&key);
@@ -155,7 +180,8 @@ pub(crate) async fn replay(
         && let Some(key) = guard.1.take()
     {
         let done = Entry::Done {
-            request_body,
+            // A copy: it may be a part of the read buffer of its connection.
+            request_body: Bytes::copy_from_slice(&request_body),
             status: parts.status,
             headers: parts.headers.clone(),
             body: body.clone(),
@@ -163,4 +189,43 @@ pub(crate) async fn replay(
         stored.end(key, Some(done));
     }
     Response::from_parts(parts, Body::from(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only their number was bounded: with bodies as long as may be they would have been 25 GB.
+    #[test]
+    fn stored_responses_are_bounded_by_their_length() {
+        let stored = StoredResponses::default();
+        let key = |number: usize| ("/v1/check".to_owned(), number.to_string());
+        let done = |length: usize| Entry::Done {
+            request_body: vec![0; length].into(),
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(b"{}"),
+        };
+        for number in 0..1000 {
+            assert!(stored.begin(&key(number)).is_none());
+            stored.end(key(number), Some(done(LONGEST_BODY)));
+            let table = stored.lock();
+            let entries = table.entries.values();
+            let bytes = entries.map(|entry| match entry {
+                Entry::InProgress => 0,
+                Entry::Done { request_body, .. } => request_body.len(),
+            });
+            assert!(bytes.sum::<usize>() <= 64 << 20, "{number}");
+            assert_eq!(table.by_expiry.len(), table.entries.len());
+        }
+        // The latest are there, and short ones are not fewer than before.
+        assert!(stored.begin(&key(999)).is_some());
+        assert!(stored.begin(&key(0)).is_none());
+        stored.end(key(0), None);
+        for number in 1000..5000 {
+            assert!(stored.begin(&key(number)).is_none());
+            stored.end(key(number), Some(done(10)));
+        }
+        assert!((1000..5000).all(|number| stored.begin(&key(number)).is_some()));
+    }
 }

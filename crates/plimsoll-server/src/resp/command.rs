@@ -62,16 +62,15 @@ pub(crate) fn answer(
             _ => wrong_count(replies, "echo"),
         },
         b"HELLO" => hello(state, rest, replies, session),
-        b"AUTH" => {
-            session.authenticated = match rest {
-                [password] | [_, password] => state.is_token(password),
-                _ => false,
-            };
-            match session.authenticated {
-                true => replies.simple("OK"),
-                false => replies.error("WRONGPASS invalid username-password pair or user is disabled."),
+        b"AUTH" => match rest {
+            // As in Redis, a mistake does not end the session of a client that is authenticated already.
+            [password] | [_, password] if state.is_token(password) => {
+                session.authenticated = true;
+                replies.simple("OK");
             }
-        }
+            [_] | [_, _] => replies.error(WRONG_PASSWORD),
+            _ => wrong_count(replies, "auth"),
+        },
         b"SELECT" => match rest {
             [b"0"] => replies.simple("OK"),
             _ => replies.error("ERR DB index is out of range"),
@@ -96,6 +95,8 @@ pub(crate) fn answer(
     }
     Ok(Next::Go)
 }
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -142,8 +143,11 @@ fn hello(state: &State, rest: &[&[u8]], replies: &mut Replies, session: &mut Ses
     let mut options = options.iter();
     while let Some(option) = options.next() {
         if option.eq_ignore_ascii_case(b"AUTH") {
-            let (_user, password) = (options.next(), options.next());
-            session.authenticated = password.is_some_and(|it| state.is_token(it));
+            match (options.next(), options.next()) {
+                (_, Some(password)) if state.is_token(password) => session.authenticated = true,
+                (_, Some(_)) => return replies.error(WRONG_PASSWORD),
+                (_, None) => return replies.error("ERR syntax error in HELLO"),
+            }
         } else if option.eq_ignore_ascii_case(b"SETNAME") {
             options.next();
         } else {

@@ -122,3 +122,33 @@ async fn a_token_is_asked_for() {
     assert_eq!(firsts, ['-', '-', '+', '*', '+'], "{said}");
     server.stop().await;
 }
+
+/// A wrong password, or `AUTH` and `HELLO` with too few words, ended the session of a client that was authenticated, also where no
+/// token is asked for.
+#[tokio::test]
+async fn a_wrong_password_changes_nothing_for_a_client_that_is_known() {
+    let wrong = "AUTH\r\nAUTH a b c\r\nHELLO 3 AUTH a\r\n";
+    let take = "PLIMSOLL.TAKE logins a\r\nQUIT\r\n";
+    for (token, first) in [
+        (None, ""),
+        (
+            Some("s3cret"),
+            "AUTH s3cret\r\nAUTH wrong\r\nHELLO 3 AUTH a wrong\r\n",
+        ),
+    ] {
+        let server = Running::start(None, token).await;
+        let asked = [first, wrong, take].concat();
+        let said = say(&server, asked.as_bytes(), usize::MAX).await;
+        assert!(
+            said.contains("-ERR wrong number of arguments for 'auth' command\r\n"),
+            "{said}"
+        );
+        assert!(said.contains("*5\r\n:0\r\n"), "{said}");
+        assert_eq!(
+            said.matches("-WRONGPASS ").count(),
+            first.matches("wrong").count(),
+            "{said}"
+        );
+        server.stop().await;
+    }
+}

@@ -129,8 +129,9 @@ pub(super) fn refused_together<L: Limits>(
     (index, denied): (usize, Denied),
 ) -> Admission {
     let demands = || (0..L::COUNT).map(|index| limits.at(index).demand(head, priority));
-    let costs = demands().flatten().map(|demand| demand.cost);
-    if denied.reason() != Reason::Exhausted || costs.sum::<u64>() <= denied.limit() {
+    // Costs are what callers say, and may add up to more than a number holds.
+    let costs = demands().flatten().map(|demand| u128::from(demand.cost));
+    if denied.reason() != Reason::Exhausted || costs.sum::<u128>() <= u128::from(denied.limit()) {
         return Admission::Refused(index, denied);
     }
     for other in 0..L::COUNT {

@@ -130,22 +130,26 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         // Made before anything is changed: it may panic.
         let mut owned = Some(K::from(key.to_owned()));
         let mut table = self.locked(shard, now);
+        let mut found = None;
         for searched in [false, true] {
             if table.find(hash, key).is_some() {
                 return Ok(table);
             }
-            if self.has_room(&mut table, shard, now)
-                && self.claim_place()
+            let place = found
+                .take()
+                .or_else(|| self.take_place(&mut table, shard, now));
+            if let Some(place) = place
                 && let Some(key) = owned.take()
             {
                 let now = now.max(table.forgot_at);
                 self.make_room(&mut table, hash, &key, now);
                 table.insert(&self.hasher, hash, key, now);
+                place.keep();
                 return Ok(table);
             }
             if !searched {
                 drop(table);
-                self.search_room(now);
+                found = self.search_room(now);
                 table = self.locked(shard, now);
             }
         }
@@ -161,9 +165,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Takes one of the places, unless others have taken the last one meanwhile.
-    pub(super) fn claim_place(&self) -> bool {
-        claim(&self.len, self.max_keys())
+    /// Takes one of the places, unless all are taken.
+    pub(super) fn claim_place(&self) -> Option<Place<'_>> {
+        claim(&self.len, self.max_keys()).then(|| Place(&self.len))
     }
 
     /// Takes one of the places for rules of single keys.
@@ -179,11 +183,23 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.max_keys.load(Ordering::Relaxed)
     }
 
-    /// Whether there is room for another key, if need be by forgetting one of this shard.
-    fn has_room(&self, table: &mut Table<K, R>, shard: usize, now: Moment) -> bool {
-        self.has_free_place()
-            || self.forget_one(table, shard, now)
-            || (self.when_full == WhenFull::EvictLeastRecent && self.evict(table))
+    /// Takes one of the places for another key, if need be that of one of this shard.
+    fn take_place(&self, table: &mut Table<K, R>, shard: usize, now: Moment) -> Option<Place<'_>> {
+        let free = self.claim_place();
+        let free = free.or_else(|| {
+            let forgotten = self.forget_one(table, shard, now);
+            forgotten.then(|| self.claim_place()).flatten()
+        });
+        if free.is_some() || self.when_full == WhenFull::Refuse {
+            return free;
+        }
+        // Handed on, and not freed: another thread could claim it first.
+        let place = self.evict(table)?;
+        if self.len.load(Ordering::Relaxed) > self.max_keys() {
+            // There may be fewer keys than before: one that was evicted too many has no successor.
+            drop(self.evict(table));
+        }
+        Some(place)
     }
 
     /// Whether a new key would find room.
@@ -194,16 +210,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if self.when_full == WhenFull::EvictLeastRecent {
             return self.shards.iter().any(|shard| shard.lock().can_evict());
         }
-        self.search_room(now);
+        drop(self.search_room(now));
         self.has_free_place()
     }
 
-    fn evict(&self, table: &mut Table<K, R>) -> bool {
+    /// Evicts a key, and returns its place.
+    fn evict(&self, table: &mut Table<K, R>) -> Option<Place<'_>> {
         let evicted = table.evict_least_recent(&self.hasher, &self.gates.clock);
-        if evicted {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-        }
-        evicted
+        evicted.then(|| Place(&self.len))
     }
 
     /// Forgets something of a shard, if anything can be forgotten.
@@ -223,8 +237,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         false
     }
 
-    /// Forgets something anywhere, unless it is known that nothing can be forgotten.
-    fn search_room(&self, now: Moment) {
+    /// Forgets something anywhere, unless it is known that nothing can be forgotten. Returns the place of a key that was evicted.
+    fn search_room(&self, now: Moment) -> Option<Place<'_>> {
         let known = self.evictable_from.load(Ordering::Relaxed) <= now.as_nanos();
         if known || self.gates.room.any_ended() {
             // What is noted during the search is not lost: it lowers this again.
@@ -242,12 +256,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             let earliest = earliest.as_nanos();
             self.evictable_from.fetch_min(earliest, Ordering::Relaxed);
         }
-        if self.when_full == WhenFull::EvictLeastRecent && !self.has_free_place() {
-            // The shard of the new key has nothing to evict.
-            self.shards
-                .iter()
-                .any(|shard| self.evict(&mut shard.lock()));
+        if self.when_full == WhenFull::Refuse || self.has_free_place() {
+            return None;
         }
+        // The shard of the new key has nothing to evict.
+        let mut shards = self.shards.iter();
+        shards.find_map(|shard| self.evict(&mut shard.lock()))
     }
 
     fn sweep_some(&self, table: &mut Table<K, R>, now: Moment) -> (bool, usize) {
@@ -294,6 +308,22 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 }
 
+/// The place of a key that is about to be inserted; dropped before that, such as by a key whose hash panics, it is free again.
+pub(super) struct Place<'a>(&'a AtomicUsize);
+
+impl Place<'_> {
+    /// The key is there, and has the place.
+    pub(super) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Whether a rule is decided by without knowing the time.
 pub(super) const fn is_timeless<R: Rule>() -> bool {
     R::RETURNS_PERMITS && R::Fast::TIMELESS
@@ -311,7 +341,7 @@ fn claim(count: &AtomicUsize, most: usize) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Concurrency, Keyed, ManualClock, PerKey, Queue, TokenBucket};
+    use crate::{Concurrency, Keyed, ManualClock, PerKey, Queue, Quota, TokenBucket};
 
     /// How often the clock is read by granted demands of a key that is known.
     fn reads<R: crate::Rule + Clone>(rule: R) -> u64 {
@@ -334,5 +364,28 @@ mod tests {
     fn no_clock_is_read_for_a_known_key_of_a_rule_that_does_not_depend_on_time() {
         assert_eq!(reads(Concurrency::new(1)), 0);
         assert!(reads(TokenBucket::per_second(100)) > 0);
+    }
+
+    /// With a large refill, the words of a table were good for microseconds: every demand wrote all words of its shard anew.
+    #[test]
+    fn no_table_has_words_that_are_good_for_an_instant_only() {
+        let day = |units| Quota::new(units, Duration::from_secs(86_400));
+        for (rule, has_words) in [
+            (TokenBucket::interval(day(1 << 44)), true),
+            (TokenBucket::interval(day(u64::MAX)), false),
+            (TokenBucket::greedy(day(999_999_999_989)), false),
+        ] {
+            let time = ManualClock::new();
+            let keyed: Keyed<u64, _> = Keyed::builder(rule).clock(time.clock()).build();
+            assert!(keyed.try_acquire(&1, 1).is_ok());
+            let later = time.now().plus(Duration::from_secs(1));
+            for shard in &keyed.shared.shards {
+                let table = shard.lock();
+                assert_eq!(
+                    (table.is_stale(later), table.inserts_words()),
+                    (false, has_words)
+                );
+            }
+        }
     }
 }

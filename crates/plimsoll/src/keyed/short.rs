@@ -191,15 +191,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         let from = rule.evictable_from(&state, now);
         // Made before anything is changed: it may panic.
         let owned = K::from(key.to_owned());
-        if !self.claim_place() {
-            return None;
-        }
+        let place = self.claim_place()?;
         self.make_room(table, hash, &owned, now);
         let entry = Entry {
             key: owned,
             word: Word::new(word),
         };
         table.entries.insert(hash, entry, &self.hasher);
+        place.keep();
         self.note_from(table, hash, key, from.unwrap_or(now.plus(LOOK_AGAIN)));
         Some((taken, word))
     }

@@ -49,6 +49,8 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) paused: bool,
     /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
     /// no room for when it was used.
+    has_words: bool,
+    /// Whether they are: words that are good for an instant only would have to be written anew all the time.
     compact: bool,
     /// Before this moment nothing here can be forgotten.
     pub(super) evictable_from: Moment,
@@ -63,6 +65,9 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) untimed: u8,
 }
 
+/// The shortest epoch for which words are kept, about a second: when it ends, all of them are written anew.
+const SHORTEST_EPOCH: u32 = 30;
+
 /// Where the state of a key is.
 pub(super) enum Found<'a, R: Rule> {
     Word(&'a R, &'a mut Word),
@@ -70,7 +75,7 @@ pub(super) enum Found<'a, R: Rule> {
 }
 
 impl<K, R: Rule> Table<K, R> {
-    pub(super) fn new(rule: Arc<R>, compact: bool, now: Moment) -> Self {
+    pub(super) fn new(rule: Arc<R>, has_words: bool, now: Moment) -> Self {
         let mut table = Self {
             rule,
             starts: Starts::default(),
@@ -82,7 +87,8 @@ impl<K, R: Rule> Table<K, R> {
             heard: None,
             closed: false,
             paused: false,
-            compact,
+            has_words,
+            compact: has_words,
             begins: 0,
             lasts: 0,
             short_lasts: 0,
@@ -97,9 +103,11 @@ impl<K, R: Rule> Table<K, R> {
         table
     }
 
-    /// From now on words are good for the epoch of `now`.
+    /// From now on words are good for the epoch of `now`. There must be none if the rule has changed.
     pub(super) fn begin_epoch(&mut self, now: Moment) {
         let bits = R::Fast::epoch_bits(&self.rule).min(63);
+        self.compact = self.has_words && bits >= SHORTEST_EPOCH;
+        let bits = if self.compact { bits } else { 63 };
         self.begins = now.as_nanos() >> bits << bits;
         self.lasts = 1 << bits;
         self.open_fast_path();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll::{FixedWindow, Gate, ManualClock, Moment, Quota, Rule, TokenBucket};
+use plimsoll::{FixedWindow, Gate, Keyed, ManualClock, Moment, Quota, Rule, TokenBucket};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -72,9 +72,11 @@ impl Plain {
     }
 }
 
-fn compare<R: Rule>(rule: R, mut plain: Plain, steps: &[(u64, u64)]) {
+/// Of a gate and of a key.
+fn compare<R: Rule + Clone>(rule: R, mut plain: Plain, steps: &[(u64, u64)]) {
     let start = u64::try_from(plain.start).expect("it is a moment");
     let time = ManualClock::starting_at(Moment::from_nanos(start));
+    let keyed: Keyed<u8, R> = Keyed::builder(rule.clone()).clock(time.clock()).build();
     let gate = Gate::builder(rule).clock(time.clock()).build();
     // What so much brings in more than 292 years is more than 128 bits hold.
     let last = if plain.refill >> 63 == 0 {
@@ -99,7 +101,14 @@ fn compare<R: Rule>(rule: R, mut plain: Plain, steps: &[(u64, u64)]) {
             _ => u128::from(cost),
         };
         let cost = cost.clamp(1, plain.limit);
-        let answer = gate.try_acquire(u64::try_from(cost).expect("at most the limit"));
+        let asked = u64::try_from(cost).expect("at most the limit");
+        let answer = gate.try_acquire(asked);
+        let of_key = keyed.try_acquire(&1, asked).map(drop);
+        assert_eq!(
+            of_key,
+            answer.as_ref().map(drop).map_err(Clone::clone),
+            "{what}"
+        );
         match (answer, plain.take(cost)) {
             (Ok(_), Ok(())) => {}
             (Err(denied), Err(after)) => {

@@ -1,5 +1,8 @@
 //! Places for keys: a state that equals that of a new key makes room at once, and no other does.
 
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use plimsoll::{
@@ -160,4 +163,67 @@ fn a_permit_of_cost_0_does_not_keep_its_key() {
     let nothing = table.try_acquire("red", 0).unwrap();
     drop(table.try_acquire("blue", 1).unwrap());
     drop(nothing);
+}
+
+/// After the maximum was made smaller, new keys were refused, and up to three others evicted for each of them, until no more were known
+/// than that.
+#[test]
+fn with_fewer_places_than_keys_a_new_key_still_takes_the_place_of_another() {
+    for max_keys in [10, 1000] {
+        let time = ManualClock::new();
+        let builder = Keyed::builder(TokenBucket::per_second(1)).clock(time.clock());
+        let builder = builder
+            .max_keys(max_keys)
+            .when_full(WhenFull::EvictLeastRecent);
+        let keyed: Keyed<usize, _> = builder.build();
+        for key in 0..max_keys {
+            assert!(keyed.try_acquire(&key, 1).is_ok());
+        }
+        keyed.set_max_keys(max_keys / 5).unwrap();
+        for key in max_keys..3 * max_keys {
+            let before = keyed.len();
+            assert!(keyed.try_acquire(&key, 1).is_ok(), "{key}");
+            let after = keyed.len();
+            assert!(
+                after == before - 1 || after == max_keys / 5,
+                "{before} {after}"
+            );
+        }
+        assert_eq!(keyed.len(), max_keys / 5);
+    }
+}
+
+thread_local! {
+    static HASHES_LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// A key whose hash panics when no more hashes are left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sometimes(u64);
+
+impl Hash for Sometimes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        HASHES_LEFT.set(HASHES_LEFT.get().checked_sub(1).expect("another hash"));
+        self.0.hash(state);
+    }
+}
+
+/// A key whose hash panicked while the table grew for it kept a place for ever.
+#[test]
+fn a_key_whose_hash_panics_takes_no_place() {
+    let time = ManualClock::new();
+    for when_full in [WhenFull::Refuse, WhenFull::EvictLeastRecent] {
+        let builder = Keyed::builder(TokenBucket::greedy(Quota::per_hour(1))).clock(time.clock());
+        let keyed: Keyed<Sometimes, _> = builder.max_keys(500).when_full(when_full).build();
+        let mut panics = 0;
+        for key in 0..400 {
+            HASHES_LEFT.set(key % 7 + 1);
+            let take = || keyed.try_acquire(&Sometimes(key), 1).is_ok();
+            panics += u32::from(catch_unwind(AssertUnwindSafe(take)).is_err());
+            HASHES_LEFT.set(u64::MAX);
+        }
+        assert!(panics > 10, "{panics}");
+        let known = (0..400).filter(|key| keyed.snapshot_of(&Sometimes(*key)).is_some());
+        assert_eq!(keyed.len(), known.count());
+    }
 }

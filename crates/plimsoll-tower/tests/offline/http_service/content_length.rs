@@ -72,3 +72,26 @@ fn of_several_lengths_the_largest_counts() {
     assert_eq!(cost(&[b"1", b"nonsense"]), Some(10));
     assert_eq!(cost(&[b"20", b"nonsense"]), Some(20));
 }
+
+/// The costs of limits that share a limiter were added without regard to overflow: a sum beyond 64 bits made the layer panic in builds
+/// that check for it, and others said that the request may come again.
+#[test]
+fn what_is_too_large_is_too_large_where_the_limiter_is_shared_and_used_up() {
+    let time = ManualClock::new();
+    let gate = Gate::builder(TokenBucket::per_second(1000));
+    let gate = gate.clock(time.clock()).build();
+    let limit = || RequestLimit::new(gate.clone());
+    let layer = HttpLimitLayer::new(limit()).and(limit().cost_by_content_length(10));
+    let mut service = layer.layer(OK);
+    assert!(gate.try_acquire(1000).is_ok());
+    for (length, status) in [
+        (999, 429),
+        (1000, 413),
+        (u64::MAX - 1, 413),
+        (u64::MAX, 413),
+    ] {
+        let request = Request::post("/").header("content-length", length);
+        let refused = answer(&mut service, request.body(()).unwrap());
+        assert_eq!(refused.status(), status, "{length}");
+    }
+}

@@ -144,11 +144,15 @@ impl Packed<Self> for TokenBucket {
     }
 
     fn epoch_bits(rule: &Self) -> u32 {
-        // The supply must not grow by more than 2^58 in an epoch.
+        // The supply must not grow by more than 2^59 in an epoch.
         match rule.supply {
             Supply::Nanos { .. } => 63,
             Supply::Greedy { per_nano, .. } => 58_u32.saturating_sub(bits(per_nano)),
-            Supply::Interval { refill, .. } => 58_u32.saturating_sub(bits(refill)),
+            // By `refill` once in each period, and perhaps once more.
+            Supply::Interval { period, refill } => match 58_u32.checked_sub(bits(refill)) {
+                None | Some(0) => 0,
+                Some(periods) => (periods + period.nanos().ilog2()).min(62),
+            },
         }
     }
 }
