@@ -23,7 +23,7 @@ macro_rules! ambient_limiter {
                 self.watch.check()
             }
 
-            /// The error of the last measurement, if it failed. A later success clears it.
+            /// Returns the error of the last measurement, if it failed. A later success clears it.
             #[must_use]
             pub fn last_error(&self) -> Option<crate::SourceError> {
                 self.watch.last_error()

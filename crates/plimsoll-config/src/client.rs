@@ -51,7 +51,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    /// Returns whether an address is in the network. An IPv4-mapped IPv6 address counts as its IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

@@ -80,8 +80,9 @@ impl Config {
         }
     }
 
-    /// The effective configuration as JSON, on one line. Every default is filled in, all limiters are in `limits`, each with its
-    /// `class`, and `asks` of each route lists its limits and providers. Later versions may add fields; they rename none.
+    /// Returns the effective configuration as JSON, on one line. Every default is filled in, all limiters are in
+    /// `limits`, each with its `class`, and `asks` of each route lists its limits and providers. Later versions may add
+    /// fields; they rename none.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -98,7 +99,7 @@ impl Config {
         effective::json(&self.spec, &self.plan).to_string()
     }
 
-    /// The same configuration with all limits in memory, and none in stores.
+    /// Returns the same configuration with all limits in memory, and none in stores.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -124,8 +125,8 @@ impl Config {
         config
     }
 
-    /// The same configuration for recorded requests, such as lines of an access log: a limit whose key the record lacks is skipped,
-    /// and does not refuse the request.
+    /// Returns the same configuration for recorded requests, such as lines of an access log: a limit whose key the
+    /// record lacks is skipped, and does not refuse the request.
     ///
     /// ```
     /// use plimsoll_config::uses::WithoutKey;
@@ -142,7 +143,7 @@ impl Config {
         config
     }
 
-    /// The files that it was read from: the file itself, and the files that it includes.
+    /// Returns the files that it was read from: the file itself, and the files that it includes.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
@@ -176,7 +177,7 @@ impl Config {
         self.warnings.iter().map(line)
     }
 
-    /// The names of the limiters, in the order of the file.
+    /// Returns the names of the limiters, in the order of the file.
     pub fn limiters(&self) -> impl Iterator<Item = &str> {
         self.spec.all().map(|(_, name, _)| name)
     }
@@ -192,19 +193,20 @@ impl Config {
         self.spec.limit(name).map(|limit| &limit.uses)
     }
 
-    /// The metadata of the limiter of this name, which its refusals and grants carry.
+    /// Returns the metadata of the limiter of this name, which its refusals and grants carry.
     #[must_use]
     pub fn metadata_of(&self, name: &str) -> Option<plimsoll::Metadata> {
         // The file was checked.
         self.spec.limit(name)?.limiter.common.about().ok()?
     }
 
-    /// The names of the providers, in the order of the file.
+    /// Returns the names of the providers, in the order of the file.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.spec.providers.iter().map(|(name, _)| name)
     }
 
-    /// The weights of a provider and the limiter of each, in the order of the file. Empty if there is no such provider.
+    /// Returns the weights of a provider and the limiter of each, in the order of the file. Empty if there is no such
+    /// provider.
     pub fn provided(&self, provider: &str) -> impl Iterator<Item = (&str, &str)> {
         let provider = self.spec.providers.get(provider);
         let weights = provider.into_iter().flat_map(|provider| provider.0.iter());
@@ -214,13 +216,13 @@ impl Config {
         })
     }
 
-    /// The routes, in the order of the file, with the names of their limits.
+    /// Returns the routes, in the order of the file, with the names of their limits.
     #[must_use]
     pub fn route_specs(&self) -> &[RouteSpec] {
         &self.plan.routes
     }
 
-    /// The settings for the address of a client.
+    /// Returns the settings for the address of a client.
     #[must_use]
     pub fn client(&self) -> ClientSpec {
         let header = self.spec.client.as_ref();
@@ -233,30 +235,31 @@ impl Config {
         }
     }
 
-    /// The response to refused requests, unless the limit or the route has one of its own.
+    /// Returns the response to refused requests, unless the limit or the route has one of its own.
     #[must_use]
     pub const fn answer(&self) -> Option<&AnswerSpec> {
         self.spec.answer.as_ref()
     }
 
-    /// The gateway, if the file has one.
+    /// Returns the gateway, if the file has one.
     #[must_use]
     pub const fn gateway(&self) -> Option<&GatewaySpec> {
         self.spec.gateway.as_ref()
     }
 
-    /// The settings of `plimsoll serve`, if the file has any.
+    /// Returns the settings of `plimsoll serve`, if the file has any.
     #[must_use]
     pub const fn serve(&self) -> Option<&ServeSpec> {
         self.spec.serve.as_ref()
     }
 
-    /// The partners that the program calls, in the order of the file.
+    /// Returns the partners that the program calls, in the order of the file.
     pub fn partners(&self) -> impl Iterator<Item = (&str, &PartnerSpec)> {
         self.spec.partners.iter()
     }
 
-    /// A builder for policies of handlers in the program. The section `policies` and `ipv6_prefix` of the file are its defaults.
+    /// Returns a builder for policies of handlers in the program. The section `policies` and `ipv6_prefix` of the file
+    /// are its defaults.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -282,7 +285,7 @@ impl Config {
         }
     }
 
-    /// The number of routes.
+    /// Returns the number of routes.
     #[must_use]
     pub fn routes(&self) -> usize {
         self.spec.routes.len()

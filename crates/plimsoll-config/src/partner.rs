@@ -61,7 +61,7 @@ pub struct CallRate {
 }
 
 impl CallRate {
-    /// The rate as a quota.
+    /// Returns the rate as a quota.
     pub const fn quota(&self) -> Quota {
         self.quota
     }

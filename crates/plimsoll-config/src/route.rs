@@ -60,7 +60,7 @@ impl RouteSpec {
         self.name.as_deref().unwrap_or_else(pattern)
     }
 
-    /// Whether it has no conditions besides the path.
+    /// Returns whether it has no conditions besides the path.
     #[must_use]
     pub const fn is_by_path(&self) -> bool {
         self.methods.is_empty() && self.hosts.is_empty() && self.headers.is_empty()
@@ -85,7 +85,7 @@ impl HostPattern {
         Ok(Self(text.to_ascii_lowercase()))
     }
 
-    /// Whether it matches a host. Case and a port are ignored. `*.` matches one or more labels.
+    /// Returns whether it matches a host. Case and a port are ignored. `*.` matches one or more labels.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         let port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
@@ -137,7 +137,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Whether a field with these values meets the condition.
+    /// Returns whether a field with these values meets the condition.
     #[must_use]
     pub fn matches<'a>(&self, mut values: impl Iterator<Item = &'a [u8]>) -> bool {
         match self {
@@ -206,7 +206,7 @@ impl Pattern {
         })
     }
 
-    /// The pattern as in the file.
+    /// Returns the pattern as in the file.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -218,13 +218,13 @@ impl Pattern {
         &self.segments
     }
 
-    /// Whether it ends with `**`: any number of segments may follow.
+    /// Returns whether it ends with `**`: any number of segments may follow.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Whether it matches a path.
+    /// Returns whether it matches a path.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         let Some(path) = path.strip_prefix('/') else {

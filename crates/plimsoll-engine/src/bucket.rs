@@ -43,7 +43,7 @@ pub enum Allowance {
 }
 
 impl Limits {
-    /// The limit for a bucket with these entries. `None` if the file has no such limit, or it is not a rate.
+    /// Returns the limit for a bucket with these entries. `None` if the file has no such limit, or it is not a rate.
     ///
     /// The entry `limit` names the limit. Without that entry, it is the first limit of the file whose `key` reads exactly these
     /// entries, as `descriptor:NAME`.

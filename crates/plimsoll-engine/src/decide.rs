@@ -241,7 +241,8 @@ impl Decide {
         Self::ready(Ok(admitted(members)))
     }
 
-    /// The result, if the decision did not have to wait. The future must not be polled after this method has returned a result.
+    /// Returns the result, if the decision did not have to wait. The future must not be polled after this method has
+    /// returned a result.
     #[doc(hidden)]
     pub fn now(&mut self) -> Option<Result<Hold, Refusal>> {
         match &mut self.stage {

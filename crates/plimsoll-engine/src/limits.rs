@@ -93,7 +93,7 @@ impl Limits {
         config.build(clock).map(Self::of)
     }
 
-    /// The limits of limiters that are built already, for example by
+    /// Returns the limits of limiters that are built already, for example by
     /// [`Config::build_sampled`](plimsoll_config::Config::build_sampled).
     #[must_use]
     pub fn of(limiters: Limiters) -> Self {
@@ -191,7 +191,8 @@ impl Limits {
         }
     }
 
-    /// The result that [`try_decide`](Self::try_decide) would return. Takes nothing, counts nothing and creates no key.
+    /// Returns the result that [`try_decide`](Self::try_decide) would return. Takes nothing, counts nothing and creates
+    /// no key.
     ///
     /// # Errors
     ///
@@ -251,8 +252,8 @@ impl Limits {
         }
     }
 
-    /// The asks of a request by its route, and its priority, for one decision over several requests. `None` if no route matches the
-    /// request.
+    /// Returns the asks of a request by its route, and its priority, for one decision over several requests. `None` if
+    /// no route matches the request.
     ///
     /// # Errors
     ///
@@ -275,7 +276,8 @@ impl Limits {
         resolve::asks(&self.plan(), head).inspect_err(report_refused)
     }
 
-    /// The result that [`decide_request`](Self::decide_request) would return now. Takes nothing, counts nothing and creates no key.
+    /// Returns the result that [`decide_request`](Self::decide_request) would return now. Takes nothing, counts nothing
+    /// and creates no key.
     pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
         match look(&self.plan(), head, Demand::ONE) {
             Ok(members) => members.map(decide::peek),
@@ -283,14 +285,14 @@ impl Limits {
         }
     }
 
-    /// The upstream pool of a request's route, in the file of a [gateway](plimsoll_config::gateway).
+    /// Returns the upstream pool of a request's route, in the file of a [gateway](plimsoll_config::gateway).
     #[must_use]
     pub fn upstream_of(&self, head: &Head<'_>) -> Option<Arc<str>> {
         let plan = self.plan();
         plan.routes[plan.route(head)?].to.clone()
     }
 
-    /// The names of all limits, in the order of the file.
+    /// Returns the names of all limits, in the order of the file.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let plan = self.plan();
@@ -300,15 +302,15 @@ impl Limits {
             .collect()
     }
 
-    /// The kind of a limit. `None` if the file has no limit of this name.
+    /// Returns the kind of a limit. `None` if the file has no limit of this name.
     #[must_use]
     pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
         let plan = self.plan();
         plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
-    /// Whether a limit has keys and refuses requests without one (`without_key: refuse` in the file). Protocols in which clients
-    /// name limits and keys treat an ask of such a limit without a key as a mistake.
+    /// Returns whether a limit has keys and refuses requests without one (`without_key: refuse` in the file). Protocols
+    /// in which clients name limits and keys treat an ask of such a limit without a key as a mistake.
     #[must_use]
     pub fn needs_key(&self, limit: &str) -> bool {
         let plan = self.plan();
@@ -316,7 +318,7 @@ impl Limits {
         limit.is_some_and(|limit| limit.needs_key())
     }
 
-    /// Whether a limit is in a store.
+    /// Returns whether a limit is in a store.
     #[must_use]
     pub fn is_remote(&self, limit: &str) -> bool {
         let plan = self.plan();
@@ -324,7 +326,7 @@ impl Limits {
         limit.is_some_and(|limit| limit.terms(0).is_remote())
     }
 
-    /// The layer for calls to a partner of the file (`partners`). `None` if the file has no such partner.
+    /// Returns the layer for calls to a partner of the file (`partners`). `None` if the file has no such partner.
     ///
     /// Calls take from its limit first. When the partner answers with `Retry-After`, calls pause until then. With `learn` in the
     /// file, the rate is learned from the refusals of the partner. See [`PartnerLayer`].
@@ -364,7 +366,7 @@ impl Limits {
         &self.shared.subscribers
     }
 
-    /// The limiters by name, for code that uses one of them directly.
+    /// Returns the limiters by name, for code that uses one of them directly.
     #[must_use]
     pub fn limiters(&self) -> &Arc<Limiters> {
         &self.shared.limiters

@@ -45,7 +45,7 @@ pub struct RecordedResponse {
 }
 
 impl RecordedResponse {
-    /// A response with this status. Nothing else is known about it.
+    /// Creates a response with this status. Nothing else is known about it.
     #[must_use]
     pub const fn new(status: u16) -> Self {
         Self {
@@ -109,18 +109,18 @@ fn asked(members: &Members) -> impl Iterator<Item = AskRecord<'_>> {
 }
 
 impl Hold {
-    /// The position in the file of the route that named the limits, if one did.
+    /// Returns the position in the file of the route that named the limits, if one did.
     #[must_use]
     pub fn route(&self) -> Option<usize> {
         self.members().route
     }
 
-    /// The asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
+    /// Returns the asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
     pub fn asked(&self) -> impl Iterator<Item = AskRecord<'_>> {
         asked(self.members())
     }
 
-    /// Whether a cost depends on the response.
+    /// Returns whether a cost depends on the response.
     #[must_use]
     pub fn settles(&self) -> bool {
         let members = self.members();
@@ -147,13 +147,13 @@ impl Hold {
 }
 
 impl Refusal {
-    /// The position in the file of the route that named the limits, if one did.
+    /// Returns the position in the file of the route that named the limits, if one did.
     #[must_use]
     pub fn route(&self) -> Option<usize> {
         self.members().route
     }
 
-    /// The asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
+    /// Returns the asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
     pub fn asked(&self) -> impl Iterator<Item = AskRecord<'_>> {
         asked(self.members())
     }

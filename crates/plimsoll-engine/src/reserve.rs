@@ -275,7 +275,7 @@ impl Reserved {
         self.wait
     }
 
-    /// The name of each limit and its wait at the time of the reservation, in the order of the asks.
+    /// Returns the name of each limit and its wait at the time of the reservation, in the order of the asks.
     pub fn waits(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
         let members = self.members.as_ref();
         members.into_iter().flat_map(|members| {
@@ -289,7 +289,7 @@ impl Reserved {
         })
     }
 
-    /// The answer of each limit, in the order of the asks. The standings include the reservation.
+    /// Returns the answer of each limit, in the order of the asks. The standings include the reservation.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         self.members.iter().flat_map(answers)
     }

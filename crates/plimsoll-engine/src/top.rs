@@ -80,8 +80,8 @@ impl TopKeys {
         }
     }
 
-    /// The `most` most frequent keys in descending order, [masked](mask) if `masked`. Leaves out keys whose whole count may be an
-    /// error.
+    /// Returns the `most` most frequent keys in descending order, [masked](mask) if `masked`. Leaves out keys whose
+    /// whole count may be an error.
     #[must_use]
     pub fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
         let all = self.keys.iter().zip(&self.counts);

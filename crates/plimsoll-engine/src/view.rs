@@ -68,7 +68,7 @@ pub struct TopView {
 }
 
 impl Limits {
-    /// The state of every limit, in the order of the file.
+    /// Returns the state of every limit, in the order of the file.
     #[must_use]
     pub fn snapshot(&self) -> Vec<LimitView> {
         self.plan().limits.iter().map(view).collect()
@@ -106,16 +106,16 @@ impl Limits {
         views
     }
 
-    /// The statistics of each store of the file, by its name: decisions, round trips and their duration, failures by cause, lost
-    /// leases, and the state of its circuit.
+    /// Returns the statistics of each store of the file, by its name: decisions, round trips and their duration,
+    /// failures by cause, lost leases, and the state of its circuit.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
         self.limiters().current().stores()
     }
 
-    /// The top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `raw`. `None` if the file has no
-    /// such limit.
+    /// Returns the top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `raw`.
+    /// `None` if the file has no such limit.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits};

@@ -31,7 +31,7 @@ pub enum LimiterKind {
 }
 
 impl LimiterKind {
-    /// The name of the kind in configuration files.
+    /// Returns the name of the kind in configuration files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ pub enum AnyLimiter {
 }
 
 impl AnyLimiter {
-    /// The kind of the limiter.
+    /// Returns the kind of the limiter.
     #[must_use]
     pub const fn kind(&self) -> LimiterKind {
         match self {
@@ -85,7 +85,7 @@ impl AnyLimiter {
         }
     }
 
-    /// The limiter as a trait object, to be shared with code that does not depend on its kind.
+    /// Returns the limiter as a trait object, to be shared with code that does not depend on its kind.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Limiter};

@@ -122,7 +122,7 @@ impl Basic {
         self.limiter.check_saturation()
     }
 
-    /// The name of the limiter.
+    /// Returns the name of the limiter.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.limiter.name()

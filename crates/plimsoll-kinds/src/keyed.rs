@@ -43,7 +43,7 @@ pub struct KeyedLimiter(Arc<dyn TextKeys>);
 /// A limit with text keys, from which a [`KeyedLimiter`] is made: a [`Keyed`] of `String`, or of another type that implements
 /// `Borrow<str>`.
 pub trait TextKeys: PerKey<str> {
-    /// The answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing and creates no key.
+    /// Returns the answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing and creates no key.
     ///
     /// # Errors
     ///
@@ -56,18 +56,18 @@ pub trait TextKeys: PerKey<str> {
         self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
     }
 
-    /// A snapshot of all keys together.
+    /// Returns a snapshot of all keys together.
     fn snapshot(&self) -> Snapshot;
 
-    /// The snapshot of one key. `None` if it has no state.
+    /// Returns the snapshot of one key. `None` if it has no state.
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
 
-    /// The number of keys in memory. `None` if they are in a store.
+    /// Returns the number of keys in memory. `None` if they are in a store.
     fn key_count(&self) -> Option<usize> {
         None
     }
 
-    /// Whether it is a rate or a resource.
+    /// Returns whether it is a rate or a resource.
     fn kind(&self) -> LimiterKind;
 
     /// Closes the limit: refuses all waiters and all later demands.
@@ -124,7 +124,7 @@ impl KeyedLimiter {
         Self(Arc::new(keys))
     }
 
-    /// The limit as a trait object.
+    /// Returns the limit as a trait object.
     #[must_use]
     pub const fn shared(&self) -> &Arc<dyn TextKeys> {
         &self.0
@@ -162,7 +162,7 @@ impl KeyedLimiter {
         self.0.acquire_owned(key, demand.into())
     }
 
-    /// The answer that [`try_acquire`](Self::try_acquire) would give. Takes nothing and creates no key.
+    /// Returns the answer that [`try_acquire`](Self::try_acquire) would give. Takes nothing and creates no key.
     ///
     /// # Errors
     ///
@@ -171,13 +171,14 @@ impl KeyedLimiter {
         self.0.estimate(key, demand.into())
     }
 
-    /// The sum over all keys. For a limit in a store: the limit of one key, and the grants and refusals of this process.
+    /// Returns the sum over all keys. For a limit in a store: the limit of one key, and the grants and refusals of this
+    /// process.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.0.snapshot()
     }
 
-    /// The snapshot of one key. `None` if it has no state in memory.
+    /// Returns the snapshot of one key. `None` if it has no state in memory.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.0.snapshot_of(key)
@@ -189,7 +190,7 @@ impl KeyedLimiter {
         self.0.name().unwrap_or_default()
     }
 
-    /// Whether it is a rate or a resource.
+    /// Returns whether it is a rate or a resource.
     #[must_use]
     pub fn kind(&self) -> LimiterKind {
         self.0.kind()

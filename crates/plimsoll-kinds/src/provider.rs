@@ -16,14 +16,14 @@ use crate::weight::Weight;
 /// basic ones, because the code that uses them has to know whether it holds permits. [`Provider::all`] combines sources of
 /// different kinds.
 pub trait Provides {
-    /// The limiter of a weight; `None` if the weight is not limited.
+    /// Returns the limiter of a weight; `None` if the weight is not limited.
     ///
     /// # Errors
     ///
     /// If the limiter cannot be made. An error is never taken for "not limited".
     fn limiter(&self, weight: Weight) -> Result<Option<AnyLimiter>, InvalidLimit>;
 
-    /// A basic limiter for all weights, if there is one.
+    /// Returns a basic limiter for all weights, if there is one.
     ///
     /// # Errors
     ///
@@ -151,21 +151,21 @@ impl Provider {
         }
     }
 
-    /// The weights that are limited, in their order.
+    /// Returns the weights that are limited, in their order.
     pub fn weights(&self) -> impl Iterator<Item = Weight> {
         let mut last = None;
         let weights = self.limits.iter().map(|limited| limited.weight);
         weights.filter(move |weight| last.replace(*weight) != Some(*weight))
     }
 
-    /// The limiters of a weight.
+    /// Returns the limiters of a weight.
     pub fn limiters(&self, weight: Weight) -> impl Iterator<Item = &AnyLimiter> {
         let limits = self.limits.iter();
         let of_weight = limits.filter(move |limited| limited.weight == weight);
         of_weight.map(|limited| &limited.limiter)
     }
 
-    /// The limiter of `weight`, for code that cannot hold a permit; `None` if the weight is not limited.
+    /// Returns the limiter of `weight`, for code that cannot hold a permit; `None` if the weight is not limited.
     ///
     /// Basic limiters are part of it.
     ///
@@ -183,7 +183,7 @@ impl Provider {
         Ok(rates.pop())
     }
 
-    /// The limiter of `weight`, for code that can hold a permit; `None` if the weight is not limited.
+    /// Returns the limiter of `weight`, for code that can hold a permit; `None` if the weight is not limited.
     ///
     /// Basic limiters are part of it.
     #[must_use]

@@ -33,7 +33,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// A limiter that is shared already, without another layer around it.
+    /// Creates a limiter that is shared already, without another layer around it.
     #[must_use]
     pub fn shared(limiter: Arc<dyn Limiter>) -> Self {
         Self { limiter }

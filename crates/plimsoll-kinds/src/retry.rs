@@ -57,7 +57,7 @@ impl RetryingAcquire {
         }
     }
 
-    /// The cost of the demand.
+    /// Returns the cost of the demand.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.demand.cost

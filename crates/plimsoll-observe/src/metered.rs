@@ -38,7 +38,7 @@ impl<L: Limiter + ?Sized> Metered<L> {
         Self { limiter, meter }
     }
 
-    /// The limiter itself. Requests made to it are not counted.
+    /// Returns the limiter itself. Requests made to it are not counted.
     #[must_use]
     pub fn limiter(&self) -> &Arc<L> {
         &self.limiter

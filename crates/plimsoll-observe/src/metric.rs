@@ -55,7 +55,7 @@ impl Metric {
         Self::Refused,
     ];
 
-    /// The default name. [`MetricsBuilder::rename`](crate::MetricsBuilder::rename) sets another.
+    /// Returns the default name. [`MetricsBuilder::rename`](crate::MetricsBuilder::rename) sets another.
     #[must_use]
     pub const fn default_name(self) -> &'static str {
         match self {

@@ -58,7 +58,7 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// The permit itself, for its cost, its priority and the moment of the grant.
+    /// Returns the permit itself, for its cost, its priority and the moment of the grant.
     pub fn permit(&self) -> &Permit<'a> {
         &self.permit
     }
@@ -96,7 +96,7 @@ impl<'a> MeteredPermit<'a> {
         permit.undo();
     }
 
-    /// The same permit without the borrow of its limiter, for a task or a struct.
+    /// Returns the same permit without the borrow of its limiter, for a task or a struct.
     ///
     /// It counts as one request, as before.
     pub fn into_owned(self) -> MeteredPermit<'static> {
@@ -106,7 +106,8 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// The span of the request, which ends when the permit is returned. Enter it to trace the work as part of the request.
+    /// Returns the span of the request, which ends when the permit is returned. Enter it to trace the work as part of
+    /// the request.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn span(&self) -> &tracing::Span {

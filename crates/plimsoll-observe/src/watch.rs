@@ -115,7 +115,7 @@ impl Watch {
         self.stage = Stage::Running { since };
     }
 
-    /// Whether the request was admitted and has not ended.
+    /// Returns whether the request was admitted and has not ended.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
         matches!(self.stage, Stage::Running { .. })

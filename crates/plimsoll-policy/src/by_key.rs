@@ -152,7 +152,8 @@ impl PolicyKeys {
         }
     }
 
-    /// The answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing, counts nothing and creates no key.
+    /// Returns the answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing, counts nothing and
+    /// creates no key.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl PolicyKeys {
         }
     }
 
-    /// The sum over all keys. The limit is that of the largest tier.
+    /// Returns the sum over all keys. The limit is that of the largest tier.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let seen = self.tables().map(|table| table.states().snapshot());
@@ -180,7 +181,7 @@ impl PolicyKeys {
         largest.unwrap_or_else(|| Snapshot::of(u64::MAX, u64::MAX))
     }
 
-    /// The snapshot of one key. `None` if it has no state, and so a full bucket.
+    /// Returns the snapshot of one key. `None` if it has no state, and so a full bucket.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         match self.by(key) {
@@ -273,13 +274,13 @@ impl PolicyKeys {
         self.tables().for_each(|table| table.states().resume());
     }
 
-    /// The number of keys in all tables.
+    /// Returns the number of keys in all tables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tables().map(SubjectLimits::len).sum()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

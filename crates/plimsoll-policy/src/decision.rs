@@ -97,25 +97,26 @@ impl Decision {
         }
     }
 
-    /// Whether the packet may be handled.
+    /// Returns whether the packet may be handled.
     #[must_use]
     pub const fn is_allowed(self) -> bool {
         self.reason.is_none()
     }
 
-    /// The reason of a refusal: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if the packet is allowed.
+    /// Returns the reason of a refusal: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if the packet is
+    /// allowed.
     #[must_use]
     pub const fn reason(self) -> Option<Reason> {
         self.reason
     }
 
-    /// The milliseconds after which to try again. 0 if the packet is allowed.
+    /// Returns the milliseconds after which to try again. 0 if the packet is allowed.
     #[must_use]
     pub const fn retry_after_ms(self) -> u32 {
         self.retry_after_ms
     }
 
-    /// The number of further packets that would be admitted now, at most 65535.
+    /// Returns the number of further packets that would be admitted now, at most 65535.
     #[must_use]
     pub const fn credit(self) -> u16 {
         self.credit

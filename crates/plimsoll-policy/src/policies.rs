@@ -189,7 +189,7 @@ impl Policies {
         self.subscribe(1024).listen(callback)
     }
 
-    /// A copy of the active policies and counters at this moment.
+    /// Returns a copy of the active policies and counters at this moment.
     ///
     /// ```
     /// use plimsoll_policy::{Policies, Policy};

@@ -63,13 +63,13 @@ impl Remote {
         port: None,
     };
 
-    /// The address, if it is known.
+    /// Returns the address, if it is known.
     #[must_use]
     pub const fn ip(self) -> Option<IpAddr> {
         self.ip
     }
 
-    /// The port, if it is known. It takes no part in any decision or comparison.
+    /// Returns the port, if it is known. It takes no part in any decision or comparison.
     #[must_use]
     pub const fn port(self) -> Option<u16> {
         self.port

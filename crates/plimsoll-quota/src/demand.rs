@@ -39,7 +39,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// A report of `allowed` admitted and `denied` refused requests in a time of `elapsed`.
+    /// Creates a report of `allowed` admitted and `denied` refused requests in a time of `elapsed`.
     #[must_use]
     pub const fn new(allowed: u64, denied: u64, elapsed: Duration) -> Self {
         Self {

@@ -179,8 +179,9 @@ impl Division {
         }
     }
 
-    /// The next moment at which [`pushes`](Self::pushes) may return messages without another call before. `None` if that needs a
-    /// [`join`](Self::join), a [`report`](Self::report), a [`leave`](Self::leave) or a [`change`](Self::change).
+    /// Returns the next moment at which [`pushes`](Self::pushes) may return messages without another call before.
+    /// `None` if that needs a [`join`](Self::join), a [`report`](Self::report), a [`leave`](Self::leave) or a
+    /// [`change`](Self::change).
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         let paced = self.divided.map(|at| at.plus(PACE));
@@ -190,8 +191,9 @@ impl Division {
         self.learning.or(wake)
     }
 
-    /// The messages to send now: changed shares, and the shares of members that have reported, to renew them. At most one
-    /// message for each member. They count as sent: a message that is lost is as if the member had not received it in time.
+    /// Returns the messages to send now: changed shares, and the shares of members that have reported, to renew them.
+    /// At most one message for each member. They count as sent: a message that is lost is as if the member had not
+    /// received it in time.
     pub fn pushes(&mut self, now: Moment) -> Vec<Push> {
         self.shares.ledger.advance(now);
         if self.learning.is_some_and(|until| now < until) {
@@ -235,14 +237,16 @@ impl Division {
         changed.into_iter().filter_map(push).collect()
     }
 
-    /// The share and the demand of a member. `None` if the member is unknown, or has left and its share has expired.
+    /// Returns the share and the demand of a member. `None` if the member is unknown, or has left and its share has
+    /// expired.
     #[must_use]
     pub fn member(&self, member: Member) -> Option<MemberView> {
         let state = self.shares.members.get(&member.0)?;
         Some(MemberView::of(member, state, self.shares.ledger.timing))
     }
 
-    /// The state of the division and of all members, for operators and tests. Takes time in proportion to the members.
+    /// Returns the state of the division and of all members, for operators and tests. Takes time in proportion to the
+    /// members.
     #[must_use]
     pub fn view(&self) -> DivisionView {
         let timing = self.shares.ledger.timing;
@@ -261,14 +265,14 @@ impl Division {
         }
     }
 
-    /// The rate that is divided, and the rate that may be in force at members, in nanotokens per second.
+    /// Returns the rate that is divided, and the rate that may be in force at members, in nanotokens per second.
     #[must_use]
     pub fn lent(&self) -> (u64, u64) {
         (self.shares.ledger.rate, self.shares.ledger.held().0)
     }
 
-    /// Whether it is in its initial state: no members, nothing lent, and the whole burst free. Only then can it be dropped and created
-    /// again without exceeding the limit.
+    /// Returns whether it is in its initial state: no members, nothing lent, and the whole burst free. Only then can it
+    /// be dropped and created again without exceeding the limit.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.shares.members.is_empty()

@@ -70,31 +70,31 @@ impl Share {
         }
     }
 
-    /// The tokens of every interval.
+    /// Returns the tokens of every interval.
     #[must_use]
     pub const fn tokens(self) -> u32 {
         self.tokens
     }
 
-    /// The interval, in whole seconds.
+    /// Returns the interval, in whole seconds.
     #[must_use]
     pub const fn interval(self) -> Duration {
         Duration::from_secs(self.seconds as u64)
     }
 
-    /// The largest number of tokens that can be spent at once. 0 only in an empty share.
+    /// Returns the largest number of tokens that can be spent at once. 0 only in an empty share.
     #[must_use]
     pub const fn burst(self) -> u32 {
         self.burst
     }
 
-    /// Whether the share is empty and refuses everything.
+    /// Returns whether the share is empty and refuses everything.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.burst == 0
     }
 
-    /// The rate in nanotokens per second, rounded up.
+    /// Returns the rate in nanotokens per second, rounded up.
     #[must_use]
     pub fn rate(self) -> u64 {
         let nanos = u64::from(self.tokens).saturating_mul(NANO);

@@ -88,19 +88,20 @@ impl Timing {
         }
     }
 
-    /// The interval between two reports of a member.
+    /// Returns the interval between two reports of a member.
     #[must_use]
     pub const fn report(self) -> Duration {
         Duration::from_nanos(self.report)
     }
 
-    /// The longest time that a message takes. A smaller share counts as in force only after this time and the next report.
+    /// Returns the longest time that a message takes. A smaller share counts as in force only after this time and the
+    /// next report.
     #[must_use]
     pub const fn settle(self) -> Duration {
         Duration::from_nanos(self.settle)
     }
 
-    /// The lifetime of an assignment: a member drops its share this long after the last push.
+    /// Returns the lifetime of an assignment: a member drops its share this long after the last push.
     #[must_use]
     pub const fn ttl(self) -> Duration {
         Duration::from_nanos(self.ttl)

@@ -104,7 +104,7 @@ impl RedisAll {
         Ok(refusal(&subjects).map_or_else(|| Ok(least(&subjects)), Err))
     }
 
-    /// The limiters, in the order in which they are evaluated.
+    /// Returns the limiters, in the order in which they are evaluated.
     #[must_use]
     pub fn members(&self) -> &[RedisLimiter] {
         &self.members

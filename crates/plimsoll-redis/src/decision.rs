@@ -33,7 +33,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Whether the demand is granted.
+    /// Returns whether the demand is granted.
     #[must_use]
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted(_))
@@ -117,19 +117,19 @@ impl RedisPermit {
         self.taken
     }
 
-    /// The granted cost.
+    /// Returns the granted cost.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// The standing after the grant; of several limits, that of the one with the least remaining.
+    /// Returns the standing after the grant; of several limits, that of the one with the least remaining.
     #[must_use]
     pub fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// Whether a lease expired because it could not be renewed in time. Another process may hold its slot now.
+    /// Returns whether a lease expired because it could not be renewed in time. Another process may hold its slot now.
     ///
     /// A lease expires when its length has passed since its last renewal was sent, on the clock of this process, even if the store
     /// cannot be reached.
@@ -138,12 +138,12 @@ impl RedisPermit {
         self.states().any(LeaseState::is_lost)
     }
 
-    /// A future that resolves when a lease is lost; never, if there is none.
+    /// Returns a future that resolves when a lease is lost; never, if there is none.
     pub fn lost(&self) -> Lost {
         Lost::of(self.states().cloned())
     }
 
-    /// The [fencing token](LeaseState::fence) of its lease, if it has one.
+    /// Returns the [fencing token](LeaseState::fence) of its lease, if it has one.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.states().map(LeaseState::fence).max()

@@ -67,7 +67,7 @@ pub struct StoreStats {
 }
 
 impl StoreStats {
-    /// The number of calls that failed with this cause.
+    /// Returns the number of calls that failed with this cause.
     ///
     /// ```
     /// use plimsoll_redis::{Store, StoreErrorKind};
@@ -107,8 +107,8 @@ const BUCKETS: [u64; 12] = [
 ];
 
 impl Latency {
-    /// The upper bound of each bucket, and the number of calls that took at most that long. [`count`](Self::count) also includes calls
-    /// above the largest bound.
+    /// Returns the upper bound of each bucket, and the number of calls that took at most that long.
+    /// [`count`](Self::count) also includes calls above the largest bound.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().scan(0_u64, |sum, count| {
             *sum += count;
@@ -118,13 +118,13 @@ impl Latency {
         bounds.zip(counts)
     }
 
-    /// The number of calls.
+    /// Returns the number of calls.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The sum of all latencies.
+    /// Returns the sum of all latencies.
     #[must_use]
     pub const fn sum(&self) -> Duration {
         self.sum
@@ -190,7 +190,7 @@ impl StoreEvents {
         }
     }
 
-    /// The next event, if one is buffered.
+    /// Returns the next event, if one is buffered.
     pub fn try_next(&mut self) -> Option<StoreEvent> {
         loop {
             match self.receiver.try_recv() {
@@ -201,7 +201,7 @@ impl StoreEvents {
         }
     }
 
-    /// The number of events that were lost.
+    /// Returns the number of events that were lost.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed

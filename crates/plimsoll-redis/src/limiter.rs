@@ -283,32 +283,32 @@ impl RedisLimiter {
         Ok(answer.booked()?.map_err(denied))
     }
 
-    /// The name of the limiter.
+    /// Returns the name of the limiter.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The maximum cost that can be granted at once.
+    /// Returns the maximum cost that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.terms().rule.limit()
     }
 
-    /// Whether its permits are leases, which are returned when they are dropped.
+    /// Returns whether its permits are leases, which are returned when they are dropped.
     #[must_use]
     pub fn holds_leases(&self) -> bool {
         self.kind() == RuleKind::Concurrency
     }
 
-    /// The number of leases whose release failed and is retried in the background, until they expire.
+    /// Returns the number of leases whose release failed and is retried in the background, until they expire.
     #[must_use]
     pub fn unreturned_leases(&self) -> usize {
         let leases = self.inner.leases();
         leases.iter().map(|leases| leases.unreturned()).sum()
     }
 
-    /// The number of failed renewals of leases, and of leases whose first release failed.
+    /// Returns the number of failed renewals of leases, and of leases whose first release failed.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {
         let leases = self.inner.leases();

@@ -72,8 +72,8 @@ impl Store {
         }
     }
 
-    /// Whether calls are sent: `false` while the [circuit](crate::Circuit) is open. In a cluster, `false` if any of its circuits is
-    /// open.
+    /// Returns whether calls are sent: `false` while the [circuit](crate::Circuit) is open. In a cluster, `false` if
+    /// any of its circuits is open.
     ///
     /// ```
     /// use plimsoll_redis::Store;

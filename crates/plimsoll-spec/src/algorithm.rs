@@ -69,7 +69,7 @@ macro_rules! algorithms {
         }
 
         impl Algorithm {
-            /// The word for this algorithm in files.
+            /// Returns the word for this algorithm in files.
             #[must_use]
             pub const fn word(&self) -> &'static str {
                 match self {
@@ -78,8 +78,8 @@ macro_rules! algorithms {
                 }
             }
 
-            /// The bounds of the limit, for reading and setting: least, initial, largest. For `windowed` these are the bounds of
-            /// its delegate.
+            /// Returns the bounds of the limit, for reading and setting: least, initial, largest. For `windowed` these
+            /// are the bounds of its delegate.
             #[must_use]
             pub fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
                 match self {

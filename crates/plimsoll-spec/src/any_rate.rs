@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 /// A rule that [`AnyRate`] can hold: all rates of this crate.
 pub trait RateRule: Replenishes + Clone {
-    /// The rule as an [`AnyRate`].
+    /// Returns the rule as an [`AnyRate`].
     fn into_any(self) -> AnyRate;
 
-    /// The rule inside `rule`, if it has this type.
+    /// Returns the rule inside `rule`, if it has this type.
     fn from_any(rule: AnyRate) -> Option<Self>;
 }
 

@@ -128,7 +128,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// The bucket by itself.
+    /// Returns the bucket by itself.
     #[must_use]
     pub fn bucket(&self) -> TokenBucket {
         TokenBucket {

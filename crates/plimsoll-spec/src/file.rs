@@ -77,7 +77,7 @@ impl FileError {
         }
     }
 
-    /// The error of a file with one problem.
+    /// Returns the error of a file with one problem.
     #[must_use]
     pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
@@ -86,8 +86,8 @@ impl FileError {
         }
     }
 
-    /// The error of several problems, in the order of the files: the file itself, and those that it includes. `None` if there are no
-    /// problems.
+    /// Returns the error of several problems, in the order of the files: the file itself, and those that it includes.
+    /// `None` if there are no problems.
     #[must_use]
     pub fn problems(files: &[PathBuf], mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort_by_key(|problem| {
@@ -101,7 +101,7 @@ impl FileError {
         })
     }
 
-    /// The first problem, for a program that shows it in a form of its own.
+    /// Returns the first problem, for a program that shows it in a form of its own.
     ///
     /// # Errors
     ///
@@ -116,8 +116,8 @@ impl FileError {
         }
     }
 
-    /// All problems, one line each, in the order of the files: `limits.yaml:7:34: limiters.api.every: expected …, found …`. If the
-    /// file could not be read, one line with the I/O error.
+    /// Returns all problems, one line each, in the order of the files: `limits.yaml:7:34: limiters.api.every: expected
+    /// …, found …`. If the file could not be read, one line with the I/O error.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let path = self.path().display();
         let (io, problems) = match &self.cause {
@@ -134,31 +134,32 @@ impl FileError {
         io.into_iter().chain(problems)
     }
 
-    /// The file. If it includes others, the including one.
+    /// Returns the file. If it includes others, the including one.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The file, and those that it includes, as far as they were read.
+    /// Returns the file, and those that it includes, as far as they were read.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The line of the first problem, from 1. `None` if the file could not be read.
+    /// Returns the line of the first problem, from 1. `None` if the file could not be read.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().line)
     }
 
-    /// The column of the first problem, from 1, counted in characters. `None` if the file could not be read.
+    /// Returns the column of the first problem, from 1, counted in characters. `None` if the file could not be read.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().column)
     }
 
-    /// The path of the field of the first problem, such as `scenarios[3].steps[2].at`. `None` if it is not in a field.
+    /// Returns the path of the field of the first problem, such as `scenarios[3].steps[2].at`. `None` if it is not in a
+    /// field.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.as_problem()

@@ -22,7 +22,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format by the extension of a file: `.toml`, `.json`, and YAML for everything else.
+    /// Returns the format by the extension of a file: `.toml`, `.json`, and YAML for everything else.
     ///
     /// ```
     /// use plimsoll_spec::Format;

@@ -26,7 +26,7 @@ pub struct InvalidSpec {
 }
 
 impl InvalidSpec {
-    /// An error in the field `field`, which may have another name in the rule.
+    /// Creates an error in the field `field`, which may have another name in the rule.
     #[must_use]
     pub fn of(field: &'static str, invalid: InvalidLimit) -> Self {
         let path = vec![Step::Key(field)];
@@ -40,20 +40,20 @@ impl InvalidSpec {
         self
     }
 
-    /// The error of the rule, with the rejected value and the condition.
+    /// Returns the error of the rule, with the rejected value and the condition.
     #[must_use]
     pub const fn invalid(&self) -> &InvalidLimit {
         &self.invalid
     }
 
-    /// The error of the rule, without the path.
+    /// Returns the error of the rule, without the path.
     #[must_use]
     pub fn into_invalid(self) -> InvalidLimit {
         self.invalid
     }
 
-    /// The problem in a file whose description is at `path`. Its place is the field, or the description if the file does not have
-    /// the field and the default is invalid together with other fields.
+    /// Returns the problem in a file whose description is at `path`. Its place is the field, or the description if the
+    /// file does not have the field and the default is invalid together with other fields.
     #[must_use]
     pub fn problem(&self, path: &[Step<'_>], places: &Places<'_>) -> Problem {
         let path = [path, self.path.as_slice()].concat();

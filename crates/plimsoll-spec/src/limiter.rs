@@ -88,7 +88,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The word for this kind in files.
+            /// Returns the word for this kind in files.
             #[must_use]
             pub const fn word(&self) -> &'static str {
                 match self {
@@ -130,13 +130,14 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether it is a rate: time replenishes it, and permits are not returned to it.
+            /// Returns whether it is a rate: time replenishes it, and permits are not returned to it.
             #[must_use]
             pub const fn is_rate(&self) -> bool {
                 matches!(self, $(Self::$rate(_))|+)
             }
 
-            /// The field with the time in which a rate is replenished, and its value, if there is one such field.
+            /// Returns the field with the time in which a rate is replenished, and its value, if there is one such
+            /// field.
             #[must_use]
             pub fn period(&self) -> Option<(&'static str, Period)> {
                 match self {
@@ -354,13 +355,13 @@ impl Limiter {
 }
 
 impl Kind {
-    /// The largest amount that is granted at once. `None` if the kind has no rule, or the rule rejects a value.
+    /// Returns the largest amount that is granted at once. `None` if the kind has no rule, or the rule rejects a value.
     #[must_use]
     pub fn most(&self) -> Option<u64> {
         self.with_rule(Most).ok().flatten()
     }
 
-    /// Whether every request needs a key: true for `partitions` and `policies`.
+    /// Returns whether every request needs a key: true for `partitions` and `policies`.
     #[must_use]
     pub const fn is_by_key(&self) -> bool {
         matches!(self, Self::Partitions(_) | Self::Policies(_))

@@ -43,7 +43,7 @@ pub struct Metadata {
 pub struct Fact(pub String);
 
 impl Fact {
-    /// The value: a number or a flag if the text is one, else the text.
+    /// Returns the value: a number or a flag if the text is one, else the text.
     #[must_use]
     pub fn value(&self) -> MetadataValue<'_> {
         match self.0.as_str() {

@@ -96,7 +96,7 @@ pub struct FallbackRate {
 }
 
 impl FallbackRate {
-    /// The token bucket of each caller.
+    /// Returns the token bucket of each caller.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// A builder of policies with these settings. Settings that are not set have the defaults of the builder.
+    /// Returns a builder of policies with these settings. Settings that are not set have the defaults of the builder.
     ///
     /// ```
     /// use plimsoll_spec::{PolicySettings, Units, document, read_one};
@@ -247,7 +247,7 @@ impl Policies {
         self.subject_idle = self.subject_idle.or(all.subject_idle);
     }
 
-    /// The settings of these policies. Those that a single limit cannot have are not set.
+    /// Returns the settings of these policies. Those that a single limit cannot have are not set.
     #[must_use]
     pub fn settings(&self) -> PolicySettings {
         PolicySettings {

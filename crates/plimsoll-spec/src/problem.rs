@@ -27,7 +27,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem at `place`.
+    /// Creates a problem at `place`.
     #[must_use]
     pub fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
@@ -76,21 +76,21 @@ impl Problem {
         self
     }
 
-    /// The path of the field, such as `limiters.api.every`; empty if the problem is about the whole file.
+    /// Returns the path of the field, such as `limiters.api.every`; empty if the problem is about the whole file.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// The place of the problem.
+    /// Returns the place of the problem.
     #[must_use]
     pub const fn place(&self) -> Place {
         self.place
     }
 }
 
-/// The name of a field as part of a path. A name with unusual characters, or of more than 40, is shortened and quoted, so that a
-/// message stays one readable line.
+/// Returns the name of a field as part of a path. A name with unusual characters, or of more than 40, is shortened and
+/// quoted, so that a message stays one readable line.
 #[must_use]
 pub fn label(key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);
@@ -100,7 +100,7 @@ pub fn label(key: &str) -> String {
     quote(key)
 }
 
-/// A text from a file in quotes, on one line, shortened to 40 characters.
+/// Returns a text from a file in quotes, on one line, shortened to 40 characters.
 ///
 /// ```
 /// assert_eq!(plimsoll_spec::quote("a\nb"), r#""a\nb""#);

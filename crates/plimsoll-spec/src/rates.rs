@@ -36,7 +36,7 @@ pub trait Rate {
     /// Returns an error that names the field of the description if the rule rejects a value.
     fn rule(&self) -> Result<Self::Rule, InvalidSpec>;
 
-    /// The field with the time in which the limit is replenished, and its value, if there is one such field.
+    /// Returns the field with the time in which the limit is replenished, and its value, if there is one such field.
     fn period(&self) -> Option<(&'static str, Period)> {
         None
     }

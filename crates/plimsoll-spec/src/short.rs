@@ -107,7 +107,7 @@ pub fn long_form(node: &Node, problems: &mut Vec<Problem>) -> Node {
     map(node.place, fields)
 }
 
-/// Whether `text` looks like a rate, valid or not.
+/// Returns whether `text` looks like a rate, valid or not.
 #[must_use]
 pub fn is_rate(text: &str) -> bool {
     text.contains('/')

@@ -89,7 +89,8 @@ impl Secret {
 }
 
 impl Store {
-    /// The identity of the store: its addresses, its namespace, and the form of its keys. Stores that compare equal share their states.
+    /// Returns the identity of the store: its addresses, its namespace, and the form of its keys. Stores that compare
+    /// equal share their states.
     #[must_use]
     pub fn place(&self) -> impl PartialEq {
         let naming = (&self.key_secret, self.raw_keys);
@@ -124,13 +125,14 @@ impl Url {
     /// The description of a valid address, for messages.
     pub const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
 
-    /// The address with its password. It must not be logged.
+    /// Returns the address with its password. It must not be logged.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The part of an invalid address that a message may show: the text from its last `@` on, since a password may be before it.
+    /// Returns the part of an invalid address that a message may show: the text from its last `@` on, since a password
+    /// may be before it.
     pub fn hidden(text: &str) -> Cow<'_, str> {
         match text.rsplit_once('@') {
             Some((_, host)) => format!("…@{host}").into(),

@@ -49,7 +49,7 @@ impl<T> WithPermit<T> {
         self.item
     }
 
-    /// The item and its permit. The item counts until the permit is dropped.
+    /// Returns the item and its permit. The item counts until the permit is dropped.
     pub fn into_parts(self) -> (T, Permit<'static>) {
         (self.item, self.permit)
     }
@@ -59,7 +59,7 @@ impl<T> WithPermit<T> {
         WithPermit::new(make(self.item), self.permit)
     }
 
-    /// The permit.
+    /// Returns the permit.
     pub fn permit(&self) -> &Permit<'static> {
         &self.permit
     }

@@ -64,7 +64,7 @@ pub trait Admit<Request>: Send + Sync + 'static {
 
 /// Returns the demand of a request. Implemented by closures `Fn(&Request) -> Demand`.
 pub trait DemandOf<Request>: Send + Sync + 'static {
-    /// The cost of the request, its priority, and the maximum time that it may wait.
+    /// Returns the cost of the request, its priority, and the maximum time that it may wait.
     fn demand(&self, request: &Request) -> Demand;
 }
 

@@ -39,7 +39,7 @@ impl Leases {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// Whether at least one lease has expired, so that another process may hold the same permit.
+    /// Returns whether at least one lease has expired, so that another process may hold the same permit.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.iter().any(LeaseState::is_lost)

@@ -50,7 +50,7 @@ pub struct Slots {
 const BIAS: u64 = 1 << 40;
 
 impl Concurrency {
-    /// A limit of `limit` permits at once.
+    /// Creates a limit of `limit` permits at once.
     ///
     /// # Panics
     ///

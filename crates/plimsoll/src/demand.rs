@@ -37,7 +37,7 @@ impl Priority {
     /// All classes, the lowest first.
     pub const ALL: [Self; Self::CLASSES] = [Self::NonCritical, Self::Normal, Self::Critical];
 
-    /// The name of the class in files, headers and metrics.
+    /// Returns the name of the class in files, headers and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl Demand {
     /// One permit.
     pub const ONE: Self = Self::of(1);
 
-    /// A demand of `cost` permits, of normal priority, without a time-out.
+    /// Creates a demand of `cost` permits, of normal priority, without a time-out.
     ///
     /// A cost of 0 probes the limit: it is granted when anything is available, and takes nothing.
     pub const fn of(cost: u64) -> Self {
@@ -204,7 +204,7 @@ impl Demand {
         self
     }
 
-    /// Whether the demand does [not wait](Self::at_once).
+    /// Returns whether the demand does [not wait](Self::at_once).
     #[must_use]
     pub const fn is_at_once(self) -> bool {
         matches!(self.patience, Patience::AtOnce)
@@ -229,8 +229,8 @@ impl Demand {
         matches!(self.patience, Patience::Kept(_))
     }
 
-    /// The last moment at which the demand may be served if it is made at `now`; `None` without a time-out. For authors
-    /// of limiters.
+    /// Returns the last moment at which the demand may be served if it is made at `now`; `None` without a time-out. For
+    /// authors of limiters.
     #[must_use]
     pub fn deadline(self, now: Moment) -> Option<Moment> {
         let deadline = self.patience.deadline(now);

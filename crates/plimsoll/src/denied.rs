@@ -146,13 +146,13 @@ impl Denied {
         self
     }
 
-    /// The reason of the refusal.
+    /// Returns the reason of the refusal.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The shortest time after which the same demand would be granted if no other demand comes before it.
+    /// Returns the shortest time after which the same demand would be granted if no other demand comes before it.
     ///
     /// It is exact: the demand is granted after this time, and refused one nanosecond earlier. Demands that already wait
     /// in a fifo queue are taken into account. It is `None` where the time cannot be known: when permits have to be
@@ -166,25 +166,25 @@ impl Denied {
             .then(|| self.ready_at.since(self.at))
     }
 
-    /// The limit: the most that can be granted at once.
+    /// Returns the limit: the most that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The remainder of the limit when the demand was refused.
+    /// Returns the remainder of the limit when the demand was refused.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// The time after which the whole limit is available again if no other demand is granted.
+    /// Returns the time after which the whole limit is available again if no other demand is granted.
     #[must_use]
     pub fn reset(&self) -> Option<Duration> {
         self.full_at.is_known().then(|| self.full_at.since(self.at))
     }
 
-    /// The share of the limit that is in use, in percent.
+    /// Returns the share of the limit that is in use, in percent.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -202,19 +202,19 @@ impl Denied {
         100.0 * (self.limit - self.remaining.min(self.limit)) as f64 / self.limit as f64
     }
 
-    /// The name of the limiter that refused, if it has one.
+    /// Returns the name of the limiter that refused, if it has one.
     #[must_use]
     pub fn limiter(&self) -> Option<&str> {
         self.limiter.and_then(Name::as_str)
     }
 
-    /// The metadata of the limiter that refused, if it has any.
+    /// Returns the metadata of the limiter that refused, if it has any.
     #[must_use]
     pub fn metadata(&self) -> Option<&'static Metadata> {
         self.limiter.and_then(Name::metadata)
     }
 
-    /// A message for users: the phrase of the limiter, or else that of the [reason](Reason::phrase).
+    /// Returns a message for users: the phrase of the limiter, or else that of the [reason](Reason::phrase).
     #[must_use]
     pub fn phrase(&self) -> &'static str {
         match self.metadata().and_then(Metadata::own_phrase) {
@@ -223,8 +223,8 @@ impl Denied {
         }
     }
 
-    /// The value with this name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or a pair
-    /// of the limiter's metadata.
+    /// Returns the value with this name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or
+    /// a pair of the limiter's metadata.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'static>> {
         match name {

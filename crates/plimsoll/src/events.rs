@@ -47,7 +47,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event with the numbers of a snapshot, for [custom limiters](Listeners).
+    /// Creates an event with the numbers of a snapshot, for [custom limiters](Listeners).
     #[must_use]
     pub fn new(kind: EventKind, at: Moment, seen: &Snapshot) -> Self {
         Self {
@@ -85,7 +85,7 @@ pub struct KeyedEvent<K> {
 }
 
 impl<K> KeyedEvent<K> {
-    /// An event of this key.
+    /// Creates an event of this key.
     #[must_use]
     pub const fn new(key: K, event: Event) -> Self {
         Self { key, event }
@@ -148,7 +148,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The class of the demand, if the event is about one.
+    /// Returns the class of the demand, if the event is about one.
     #[must_use]
     pub const fn priority(self) -> Option<Priority> {
         match self {
@@ -164,7 +164,7 @@ impl EventKind {
         }
     }
 
-    /// The name of the kind in logs and metrics.
+    /// Returns the name of the kind in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

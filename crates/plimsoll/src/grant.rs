@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The name of the outcome in logs, spans and metrics.
+    /// Returns the name of the outcome in logs, spans and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The grant of `demand`, without a timestamp.
+    /// Returns the grant of `demand`, without a timestamp.
     #[must_use]
     pub const fn of(demand: Demand) -> Self {
         Self {
@@ -141,18 +141,18 @@ pub trait Source: Send + Sync {
         self.give_back(grant, Outcome::Ignore);
     }
 
-    /// The standing at the moment of the grant, if the limiter reported it. Only a source that is made for one permit,
-    /// such as that of a limiter in a store, has it.
+    /// Returns the standing at the moment of the grant, if the limiter reported it. Only a source that is made for one
+    /// permit, such as that of a limiter in a store, has it.
     fn standing(&self) -> Option<Standing> {
         None
     }
 
-    /// The metadata of the limiter, if it has any.
+    /// Returns the metadata of the limiter, if it has any.
     fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
-    /// The current time on the clock of the limiter, if it has one.
+    /// Returns the current time on the clock of the limiter, if it has one.
     fn now(&self) -> Option<Moment> {
         None
     }
@@ -209,7 +209,7 @@ pub trait Source: Send + Sync {
 ///
 /// [`Permit::shared`]: crate::Permit::shared
 pub trait Shareable: Source {
-    /// The same source, for [permits that outlive the borrow](crate::Permit::into_owned) of their limiter.
+    /// Returns the same source, for [permits that outlive the borrow](crate::Permit::into_owned) of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
 }
 

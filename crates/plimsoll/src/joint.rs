@@ -98,7 +98,7 @@ pub(crate) struct KeyGate {
 /// Reports that another limiter has replaced the one behind a name. A waiter then asks that one, and keeps its age, its
 /// deadline and its place.
 pub trait WatchReplaced: Send + Sync {
-    /// Whether the limiter was replaced. If not, `waker` is woken when it is.
+    /// Returns whether the limiter was replaced. If not, `waker` is woken when it is.
     fn is_replaced(&self, waker: &Waker) -> bool;
 
     /// Wraps a permit of the limiter behind the name as a permit of the name.

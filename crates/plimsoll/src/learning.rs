@@ -12,10 +12,10 @@ pub trait Learning<S> {
     /// Starts with a queue of this bound; returns the initial bound.
     fn begin_queue(&self, bound: u64) -> u64;
 
-    /// Whether work that starts in this tick of the machine's clock is timed.
+    /// Returns whether work that starts in this tick of the machine's clock is timed.
     fn times(&self, tick: Moment) -> bool;
 
-    /// The number of timed permits, if not all were timed.
+    /// Returns the number of timed permits, if not all were timed.
     fn timed(&self) -> Option<u64>;
 
     /// Learns from work that has ended, while `queued` waited; `untimed` permits were granted so far without being
@@ -28,7 +28,7 @@ pub trait Learning<S> {
     /// held.
     fn refused(&self);
 
-    /// The moment of the next [`tick`](Self::tick). It comes with the first traffic at or after that.
+    /// Returns the moment of the next [`tick`](Self::tick). It comes with the first traffic at or after that.
     fn tick_at(&self) -> Moment;
 
     /// Learns from the passing of time. Called with no lock held. Returns whether to [adjust](Self::adjust).
@@ -37,8 +37,8 @@ pub trait Learning<S> {
     /// Applies the learned limit, and the bound of the queue if there is one. Called under the lock of the gate.
     fn adjust(&self, state: &mut S, bound: Option<&mut u64>);
 
-    /// The measurements, and whether there is something to [adjust](Self::adjust). The gate fills in the limit and the
-    /// bound of the queue.
+    /// Returns the measurements, and whether there is something to [adjust](Self::adjust). The gate fills in the limit
+    /// and the bound of the queue.
     fn insight(&self) -> (Insight, bool);
 }
 
@@ -80,7 +80,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A sample of successful work, with a weight of 1, and with no demand refused before it.
+    /// Creates a sample of successful work, with a weight of 1, and with no demand refused before it.
     #[must_use]
     pub const fn new(start: Moment, end: Moment, in_flight: u64) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Sample {
         self
     }
 
-    /// The latency of the work; 0 if the clock stepped back.
+    /// Returns the latency of the work; 0 if the clock stepped back.
     #[must_use]
     pub fn latency(&self) -> Duration {
         self.end.since(self.start)
@@ -146,7 +146,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load at `now`.
+    /// Returns the load at `now`.
     #[must_use]
     pub const fn new(now: Moment, in_flight: u64, queued: u64) -> Self {
         Self {
@@ -199,7 +199,7 @@ pub struct Insight {
 }
 
 impl Insight {
-    /// An insight with this decision.
+    /// Creates an insight with this decision.
     #[must_use]
     pub fn new(decision: &'static str) -> Self {
         Self {

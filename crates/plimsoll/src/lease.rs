@@ -93,14 +93,14 @@ impl LeaseState {
         }
     }
 
-    /// The fencing number: a later lease of the same key has a larger one. Writes under a lease should carry it, and
-    /// the receiver should refuse a number smaller than the largest it has seen.
+    /// Returns the fencing number: a later lease of the same key has a larger one. Writes under a lease should carry
+    /// it, and the receiver should refuse a number smaller than the largest it has seen.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.inner.fence
     }
 
-    /// Whether the lease has run out. Another process may hold the permit now.
+    /// Returns whether the lease has run out. Another process may hold the permit now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let inner = &*self.inner;
@@ -119,7 +119,7 @@ impl LeaseState {
         }
     }
 
-    /// A future that resolves when the lease is lost, and never if it is returned before.
+    /// Returns a future that resolves when the lease is lost, and never if it is returned before.
     ///
     /// It does not borrow the permit, so both can be used in one `select!`.
     pub fn lost(&self) -> Lost {

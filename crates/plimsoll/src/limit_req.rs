@@ -42,7 +42,7 @@ pub struct LimitReq {
 }
 
 impl LimitReq {
-    /// The rate of `rate`, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
+    /// Returns the rate of `rate`, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
     pub const fn new(rate: Quota) -> Self {
         Self {
             rate,
@@ -86,12 +86,12 @@ impl LimitReq {
         }
     }
 
-    /// The bucket of the requests that pass at once: one, and the part of the burst that is not delayed.
+    /// Returns the bucket of the requests that pass at once: one, and the part of the burst that is not delayed.
     pub const fn bucket(self) -> TokenBucket {
         TokenBucket::greedy(self.rate).burst(self.passes_at_once().saturating_add(1))
     }
 
-    /// The queue of the delayed requests: the rest of the burst.
+    /// Returns the queue of the delayed requests: the rest of the burst.
     pub const fn queue(self) -> Queue {
         Queue::fifo(self.burst - self.passes_at_once())
     }

@@ -92,7 +92,7 @@ pub trait Limiter: Send + Sync {
     /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// The numbers of the limiter, for operators: the limit, the numbers in use and waiting, totals.
+    /// Returns the numbers of the limiter, for operators: the limit, the numbers in use and waiting, totals.
     fn snapshot(&self) -> Snapshot;
 
     /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one.
@@ -125,7 +125,8 @@ pub trait Limiter: Send + Sync {
         self.try_acquire(demand).map(Reservation::ready)
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
+    /// Returns whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts
+    /// nothing.
     ///
     /// The default compares the cost with the available permits of the [snapshot](Self::snapshot).
     ///
@@ -150,8 +151,8 @@ pub trait Limiter: Send + Sync {
         ))
     }
 
-    /// The numbers to report to callers: the limit, the remainder, and when there is more. The remainder is `None` if
-    /// the limiter would have to ask a store.
+    /// Returns the numbers to report to callers: the limit, the remainder, and when there is more. The remainder is
+    /// `None` if the limiter would have to ask a store.
     fn standing(&self) -> Standing {
         let seen = self.snapshot();
         Standing::new(seen.limit, seen.available)
@@ -162,23 +163,23 @@ pub trait Limiter: Send + Sync {
     /// The default does nothing, for limiters that are never closed.
     fn close(&self) {}
 
-    /// The name of the limiter, which its refusals carry.
+    /// Returns the name of the limiter, which its refusals carry.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// The metadata of its refusals and permits, if it has any. See [`Metadata`].
+    /// Returns the metadata of its refusals and permits, if it has any. See [`Metadata`].
     fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
-    /// The clock of the limiter. Default: [`Clock::system`].
+    /// Returns the clock of the limiter. Default: [`Clock::system`].
     fn clock(&self) -> &Clock {
         static SYSTEM: LazyLock<Clock> = LazyLock::new(Clock::system);
         &SYSTEM
     }
 
-    /// The internals for the layers of this workspace. Not part of the interface.
+    /// Returns the internals for the layers of this workspace. Not part of the interface.
     #[doc(hidden)]
     fn internals(&self) -> Option<&dyn Internals> {
         None
@@ -207,8 +208,8 @@ pub trait LimiterExt: Limiter {
         crate::blocking::wait(self.acquire(demand.into()))
     }
 
-    /// Whether there is room for another demand, granted or waiting: for callers that do not start work that would be
-    /// refused. It takes nothing and counts nothing.
+    /// Returns whether there is room for another demand, granted or waiting: for callers that do not start work that
+    /// would be refused. It takes nothing and counts nothing.
     ///
     /// A limit that is refilled with time is saturated when nothing is available and the queue is full; a limit whose
     /// permits are returned, when the permits in use and the waiting costs reach the limit and the bound of the queue
@@ -254,7 +255,7 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// The insight of an [adaptive](crate::adaptive) limiter; `None` for other limiters.
+    /// Returns the insight of an [adaptive](crate::adaptive) limiter; `None` for other limiters.
     ///
     /// ```
     /// use plimsoll::adaptive::{Adaptive, Verdict};
@@ -311,28 +312,28 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no demand
-    /// waits. Such a limiter is asked last, while the grants of the others are held. So is a limiter without a known
-    /// source.
+    /// Returns whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no
+    /// demand waits. Such a limiter is asked last, while the grants of the others are held. So is a limiter without a
+    /// known source.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         self.internals()
             .is_none_or(|inner| inner.is_remote() || inner.source().is_none())
     }
 
-    /// The source to which all permits of this limiter return, if there is one.
+    /// Returns the source to which all permits of this limiter return, if there is one.
     #[doc(hidden)]
     fn source(&self) -> Option<&dyn Shareable> {
         self.internals().and_then(|inner| inner.source())
     }
 
-    /// The limiter behind this one, if this is a name. See [`Internals::target`].
+    /// Returns the limiter behind this one, if this is a name. See [`Internals::target`].
     #[doc(hidden)]
     fn target(&self) -> Option<Result<Target, Denied>> {
         self.internals()?.target()
     }
 
-    /// The limiters that it consists of, for callers that ask several limiters at once.
+    /// Returns the limiters that it consists of, for callers that ask several limiters at once.
     #[doc(hidden)]
     fn parts(&self) -> Parts<'_> {
         self.internals()

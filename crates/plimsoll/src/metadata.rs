@@ -197,7 +197,7 @@ impl Metadata {
         self.phrase.as_deref()
     }
 
-    /// The value with this name: of a pair, [`CODE`](Self::CODE), or [`REASON_PHRASE`](Self::REASON_PHRASE).
+    /// Returns the value with this name: of a pair, [`CODE`](Self::CODE), or [`REASON_PHRASE`](Self::REASON_PHRASE).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'_>> {
         match name {
@@ -209,7 +209,7 @@ impl Metadata {
         }
     }
 
-    /// The pairs, in the order in which they were added.
+    /// Returns the pairs, in the order in which they were added.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, MetadataValue<'_>)> {
         self.pairs
             .iter()

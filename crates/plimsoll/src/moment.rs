@@ -25,7 +25,7 @@ impl Moment {
     /// Later than any other moment.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the clock's origin.
+    /// Returns the moment `nanos` nanoseconds after the clock's origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -43,7 +43,7 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The time from `earlier` to this moment, zero if it is not earlier.
+    /// Returns the time from `earlier` to this moment, zero if it is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))

@@ -51,7 +51,7 @@ impl<R: Rule> Pausable<R> {
         }
     }
 
-    /// The inner rule.
+    /// Returns the inner rule.
     pub const fn rule(&self) -> &R {
         &self.rule
     }
@@ -64,7 +64,7 @@ impl<R: Rule> Pausable<R> {
         self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// The end of the current or latest pause.
+    /// Returns the end of the current or latest pause.
     ///
     /// ```
     /// use plimsoll::{Moment, Pausable, TokenBucket};

@@ -86,47 +86,48 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         settle(permit, cost, undo, |more| self.charge(key, more));
     }
 
-    /// The clock of the limit, if it has one in this process.
+    /// Returns the clock of the limit, if it has one in this process.
     fn clock(&self) -> Option<&Clock> {
         None
     }
 
-    /// The standing of `key`. The remainder is `None` if the limiter would have to ask a store.
+    /// Returns the standing of `key`. The remainder is `None` if the limiter would have to ask a store.
     fn standing(&self, key: &Q) -> Standing;
 
-    /// The standing that all keys without a limit of their own have in common: the limit and its window.
+    /// Returns the standing that all keys without a limit of their own have in common: the limit and its window.
     fn promise(&self) -> Standing;
 
-    /// Whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first
+    /// Returns whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first
     /// although no demand waits.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Whether undoing a grant restores the state exactly.
+    /// Returns whether undoing a grant restores the state exactly.
     #[doc(hidden)]
     fn undoes_exactly(&self) -> bool {
         true
     }
 
-    /// Whether demands may wait for a key in a queue of its own.
+    /// Returns whether demands may wait for a key in a queue of its own.
     #[doc(hidden)]
     fn has_queue(&self) -> bool {
         true
     }
 
-    /// The limiter of `key`, for callers that wait for several limiters at once. Only limits of this crate return one.
+    /// Returns the limiter of `key`, for callers that wait for several limiters at once. Only limits of this crate
+    /// return one.
     #[doc(hidden)]
     fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
         let _ = key;
         None
     }
 
-    /// The name of the limit, which its refusals carry.
+    /// Returns the name of the limit, which its refusals carry.
     fn name(&self) -> Option<&str>;
 
-    /// The metadata of its refusals, if it has any. See [`Metadata`].
+    /// Returns the metadata of its refusals, if it has any. See [`Metadata`].
     fn metadata(&self) -> Option<&Metadata> {
         None
     }

@@ -133,13 +133,13 @@ impl Quota {
         Self::new(units, Duration::from_secs(7 * 86_400))
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     #[must_use]
     pub const fn units(self) -> u64 {
         self.units
     }
 
-    /// The period.
+    /// Returns the period.
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.nanos)

@@ -51,7 +51,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The name of the reason in scenario files, configuration and metrics.
+    /// Returns the name of the reason in scenario files, configuration and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Reason {
         )
     }
 
-    /// A message for users.
+    /// Returns a message for users.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {

@@ -161,7 +161,7 @@ impl Reservation<'static> {
         Self::of(made_at, ready_at, Followed { first, by })
     }
 
-    /// The same reservation with a shorter lifetime.
+    /// Returns the same reservation with a shorter lifetime.
     #[doc(hidden)]
     pub fn for_borrow<'a>(self) -> Reservation<'a> {
         let (made_at, ready_at) = (self.made_at, self.ready_at());
@@ -248,20 +248,20 @@ impl<'a> Reservation<'a> {
         }
     }
 
-    /// The time from when the reservation was made to when it is ready; `None` if that depends on permits that are
-    /// returned.
+    /// Returns the time from when the reservation was made to when it is ready; `None` if that depends on permits that
+    /// are returned.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.ready_at().map(|ready_at| ready_at.since(self.made_at))
     }
 
-    /// The moment at which the reservation was made.
+    /// Returns the moment at which the reservation was made.
     #[must_use]
     pub fn made_at(&self) -> Moment {
         self.made_at
     }
 
-    /// The moment at which the reservation is ready, if that is known.
+    /// Returns the moment at which the reservation is ready, if that is known.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, ManualClock, Queue, TokenBucket};

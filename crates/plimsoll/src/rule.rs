@@ -112,10 +112,10 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// [`Unpacked`].
     type Fast: Packed<Self>;
 
-    /// The most that can be granted at once. A higher cost is too large.
+    /// Returns the most that can be granted at once. A higher cost is too large.
     fn limit(&self) -> u64;
 
-    /// The state of a limiter that starts, or starts anew, at `now`.
+    /// Returns the state of a limiter that starts, or starts anew, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
     /// Takes `cost` now, or returns when it would fit if nothing else were taken. `cost` is at least 1.
@@ -125,7 +125,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// If it does not fit now. The state is then equivalent to the one before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal>;
 
-    /// The amount that could be taken now.
+    /// Returns the amount that could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u64;
 
     /// Undoes, now, a take of `cost` that was [recorded at](Self::recorded_at) `taken`; or returns a permit.
@@ -134,7 +134,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// refilled since are not freed again.
     fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64);
 
-    /// The moment at which the whole limit is available again if nothing else is taken; `None` if that is not known.
+    /// Returns the moment at which the whole limit is available again if nothing else is taken; `None` if that is not
+    /// known.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
 
     /// Whether permits are returned when they are dropped.
@@ -149,7 +150,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.take(&mut state.clone(), now, cost)
     }
 
-    /// The amount that is taken and not yet returned or refilled.
+    /// Returns the amount that is taken and not yet returned or refilled.
     fn in_use(&self, state: &Self::State, now: Moment) -> u64 {
         self.limit() - self.available(state, now)
     }
@@ -174,14 +175,14 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         let _ = start;
     }
 
-    /// The state of a new key, at `now`, of a limiter that started earlier: windows and refills of all keys are counted
-    /// from the start of the limiter.
+    /// Returns the state of a new key, at `now`, of a limiter that started earlier: windows and refills of all keys are
+    /// counted from the start of the limiter.
     fn fresh_key(&self, now: Moment) -> Self::State {
         self.fresh(now)
     }
 
-    /// The moment from which a state equals that of a [new key](Self::fresh_key), so that evicting it changes no
-    /// answer; `None` if that is not known.
+    /// Returns the moment from which a state equals that of a [new key](Self::fresh_key), so that evicting it changes
+    /// no answer; `None` if that is not known.
     ///
     /// A state that is better than a new one does not equal it, and neither does one that is worse. A limit with keys
     /// that start with less than they can hold evicts none of them before there are `max_keys`: it returns the last
@@ -190,9 +191,9 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.full_at(state, now)
     }
 
-    /// The moment under which the [`take`](Self::take) that has just been made at `now` is recorded, to be passed to
-    /// [`refund`](Self::refund). It is later than `now` if the state has seen a later moment before: two threads may
-    /// read the clock in one order and take in the other.
+    /// Returns the moment under which the [`take`](Self::take) that has just been made at `now` is recorded, to be
+    /// passed to [`refund`](Self::refund). It is later than `now` if the state has seen a later moment before: two
+    /// threads may read the clock in one order and take in the other.
     #[inline]
     fn recorded_at(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
@@ -214,14 +215,14 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         refusal
     }
 
-    /// The remainder of the limit, whether or not it could be taken now, for refusals.
+    /// Returns the remainder of the limit, whether or not it could be taken now, for refusals.
     fn remaining(&self, state: &Self::State, now: Moment) -> u64 {
         self.available(state, now)
     }
 
-    /// The state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule cannot
-    /// go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may be above
-    /// the limit.
+    /// Returns the state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule
+    /// cannot go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may be
+    /// above the limit.
     fn book(&self, state: &Self::State, now: Moment, cost: u64) -> Option<(Self::State, Moment)> {
         let _ = (state, now, cost);
         None
@@ -271,7 +272,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.refund(state, now, now, amount);
     }
 
-    /// The time in which the whole limit is refilled, if time refills it, for headers and descriptions.
+    /// Returns the time in which the whole limit is refilled, if time refills it, for headers and descriptions.
     fn window(&self, now: Moment) -> Option<Duration> {
         if Self::RETURNS_PERMITS {
             return None;
@@ -289,14 +290,14 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         full_after(border).map(|full| full.since(border))
     }
 
-    /// The moment from which refill is lost if nothing is taken before. Until then the waiters of this rule may be
-    /// served late; a rule that cannot tell returns `now`, and its waiters are served to the moment.
+    /// Returns the moment from which refill is lost if nothing is taken before. Until then the waiters of this rule may
+    /// be served late; a rule that cannot tell returns `now`, and its waiters are served to the moment.
     fn overflows_from(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
         now
     }
 
-    /// The state with which this rule replaces `old`, so that a limit can be changed while it is used.
+    /// Returns the state with which this rule replaces `old`, so that a limit can be changed while it is used.
     ///
     /// By default the usage counts as if it had been taken now, up to the limit.
     fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
@@ -320,8 +321,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.charge(state, now, cost);
     }
 
-    /// Whether earlier grants can still be [refunded](Self::refund) into a state that was [adopted](Self::adopt) with
-    /// this `carry`.
+    /// Returns whether earlier grants can still be [refunded](Self::refund) into a state that was
+    /// [adopted](Self::adopt) with this `carry`.
     ///
     /// A state that starts anew with a sum does not record which grants are in it, nor the refill before the change:
     /// undoing an older grant would free permits of other callers. Only permits can always be returned.
@@ -331,25 +332,25 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         Self::RETURNS_PERMITS
     }
 
-    /// Whether usage is compared with one limit. If not, a queue counts only the waiting costs.
+    /// Returns whether usage is compared with one limit. If not, a queue counts only the waiting costs.
     #[doc(hidden)]
     fn has_one_limit(&self) -> bool {
         true
     }
 
-    /// The longest wait of a reservation whose demand does not limit it.
+    /// Returns the longest wait of a reservation whose demand does not limit it.
     #[doc(hidden)]
     fn longest_wait(&self) -> Option<Duration> {
         None
     }
 
-    /// The moment at which it [began](Self::begin), if its answers depend on that.
+    /// Returns the moment at which it [began](Self::begin), if its answers depend on that.
     #[doc(hidden)]
     fn began(&self) -> Moment {
         Moment::ORIGIN
     }
 
-    /// Whether a state from outside the program can be one of this rule.
+    /// Returns whether a state from outside the program can be one of this rule.
     #[doc(hidden)]
     fn knows(&self, state: &Self::State) -> bool {
         let _ = state;

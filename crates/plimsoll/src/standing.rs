@@ -56,7 +56,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// A standing with this limit and this remainder.
+    /// Creates a standing with this limit and this remainder.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64) -> Self {
         let mut standing = Self::of_limit(limit);
@@ -64,7 +64,7 @@ impl Standing {
         standing
     }
 
-    /// A standing with this limit and an unknown remainder.
+    /// Creates a standing with this limit and an unknown remainder.
     #[must_use]
     pub const fn of_limit(limit: u64) -> Self {
         Self {

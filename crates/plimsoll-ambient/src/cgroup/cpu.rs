@@ -68,7 +68,7 @@ impl CgroupCpu {
         Ok(found)
     }
 
-    /// The smallest quota that applies to this process, in cores. `None` if its time is not limited.
+    /// Returns the smallest quota that applies to this process, in cores. `None` if its time is not limited.
     ///
     /// # Errors
     ///

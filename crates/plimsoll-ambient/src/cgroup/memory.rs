@@ -88,7 +88,7 @@ impl CgroupMemory {
         Ok(found)
     }
 
-    /// The smallest limit that applies to this process, in bytes. `None` if its memory is not limited.
+    /// Returns the smallest limit that applies to this process, in bytes. `None` if its memory is not limited.
     ///
     /// It is read now, so it may differ from the limit of the last sample.
     ///

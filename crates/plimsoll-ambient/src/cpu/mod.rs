@@ -71,7 +71,8 @@ impl Load {
 }
 
 impl CpuLimiter {
-    /// The average load: 0 is idle, 1 is all available time. It can exceed 1 for a moment where quotas allow bursts.
+    /// Returns the average load: 0 is idle, 1 is all available time. It can exceed 1 for a moment where quotas allow
+    /// bursts.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.load.get()

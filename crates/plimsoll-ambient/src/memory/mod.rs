@@ -83,13 +83,13 @@ impl MemoryUsage {
 }
 
 impl MemoryLimiter {
-    /// The level of memory usage, by the last good sample.
+    /// Returns the level of memory usage, by the last good sample.
     #[must_use]
     pub fn level(&self) -> Level {
         self.watch.level()
     }
 
-    /// The last good sample. Limits that are percentages were computed from its total.
+    /// Returns the last good sample. Limits that are percentages were computed from its total.
     #[must_use]
     pub fn usage(&self) -> MemoryUsage {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)

@@ -165,7 +165,7 @@ impl Sampler {
         SamplerThread::start(&self.shared)
     }
 
-    /// The clock of the sampler and its limiters.
+    /// Returns the clock of the sampler and its limiters.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.shared.clock

@@ -47,7 +47,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing has changed: neither a limiter nor a setting.
+    /// Returns whether nothing has changed: neither a limiter nor a setting.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.details.is_empty() && self.settings.is_empty()

@@ -49,7 +49,7 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// A watch of this file. Nothing is read before the first check.
+    /// Creates a watch of this file. Nothing is read before the first check.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self {
             path: path.as_ref().to_owned(),

@@ -102,8 +102,8 @@ pub enum CostPart {
 }
 
 impl CostPart {
-    /// Whether it is known only when the request has been served, or its body has been read. A request with such a cost is admitted
-    /// if anything is available, and charged afterwards.
+    /// Returns whether it is known only when the request has been served, or its body has been read. A request with
+    /// such a cost is admitted if anything is available, and charged afterwards.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         matches!(

@@ -140,7 +140,7 @@ impl KeyPart {
         (word, Some(name.as_str().into()))
     }
 
-    /// Whether it is read from the body of a request. A server then buffers the body before it decides.
+    /// Returns whether it is read from the body of a request. A server then buffers the body before it decides.
     #[must_use]
     pub const fn needs_body(&self) -> bool {
         matches!(self, Self::Form(_) | Self::Json(_))

@@ -75,8 +75,8 @@ pub struct ProxyFleet {
 }
 
 impl ProxyFleet {
-    /// A fleet of `proxies` that share `quota` with a burst of `burst`, for two minutes, on a network without faults. Each
-    /// proxy has a demand of twice its equal part.
+    /// Creates a fleet of `proxies` that share `quota` with a burst of `burst`, for two minutes, on a network without
+    /// faults. Each proxy has a demand of twice its equal part.
     #[must_use]
     pub fn new(quota: Quota, burst: u64, proxies: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "demand is about")]

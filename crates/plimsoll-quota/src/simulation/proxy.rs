@@ -82,7 +82,7 @@ struct Bucket {
 }
 
 impl Proxy {
-    /// A proxy without an assignment, as after its start.
+    /// Creates a proxy without an assignment, as after its start.
     #[must_use]
     pub fn new(without: Without) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Proxy {
         usage
     }
 
-    /// Whether the proxy has an assignment that has not expired.
+    /// Returns whether the proxy has an assignment that has not expired.
     #[must_use]
     pub fn is_assigned(&self, now: Moment) -> bool {
         self.assigned.as_ref().is_some_and(|it| now < it.until)

@@ -45,7 +45,7 @@ impl FleetResult {
         }
     }
 
-    /// The number of requests that took a token of an assignment, of all proxies.
+    /// Returns the number of requests that took a token of an assignment, of all proxies.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.admitted.iter().sum()

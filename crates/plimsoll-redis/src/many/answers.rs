@@ -24,7 +24,7 @@ pub struct StoreAnswer {
 }
 
 impl StoreAnswer {
-    /// Whether the limit grants this ask.
+    /// Returns whether the limit grants this ask.
     #[must_use]
     pub fn grants(&self) -> bool {
         self.denied.is_none()
@@ -53,13 +53,14 @@ impl StoreAnswers {
         places.iter().map(|&place| each[place].answer()).collect()
     }
 
-    /// Whether no enforced ask refuses.
+    /// Returns whether no enforced ask refuses.
     #[must_use]
     pub fn are_granted(&self) -> bool {
         !self.each.iter().any(StoreAnswer::refuses)
     }
 
-    /// The index of the binding ask: the refused one with the longest retry time, the first of several. `None` if none refuses.
+    /// Returns the index of the binding ask: the refused one with the longest retry time, the first of several. `None`
+    /// if none refuses.
     #[must_use]
     pub fn binding(&self) -> Option<usize> {
         let refusing = self.each.iter().enumerate();
@@ -77,8 +78,8 @@ impl StoreAnswers {
             .map(|(index, _)| index)
     }
 
-    /// The refusal of the decision: that of the [binding](Self::binding) ask. After its retry time all asks would be granted if there were
-    /// no other demands.
+    /// Returns the refusal of the decision: that of the [binding](Self::binding) ask. After its retry time all asks
+    /// would be granted if there were no other demands.
     #[must_use]
     pub fn denied(&self) -> Option<&Denied> {
         self.each[self.binding()?].denied.as_ref()
@@ -127,20 +128,20 @@ impl<P> StoreDecision<P> {
         }
     }
 
-    /// Whether the decision was admitted and all asks were taken. Otherwise none was.
+    /// Returns whether the decision was admitted and all asks were taken. Otherwise none was.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.permits.is_some()
     }
 
-    /// The answer to each ask, in the order of the asks.
+    /// Returns the answer to each ask, in the order of the asks.
     #[must_use]
     pub fn answers(&self) -> &StoreAnswers {
         &self.answers
     }
 
-    /// Whether the decision was refused after some asks had been taken, which were then undone. This happens if the decision needs several
-    /// scripts: in a cluster, or with several stores.
+    /// Returns whether the decision was refused after some asks had been taken, which were then undone. This happens if
+    /// the decision needs several scripts: in a cluster, or with several stores.
     #[must_use]
     pub fn is_compensated(&self) -> bool {
         self.compensated

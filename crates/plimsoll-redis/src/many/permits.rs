@@ -22,14 +22,14 @@ impl StorePermits {
         }
     }
 
-    /// Whether one of the leases expired because it could not be renewed in time. See
+    /// Returns whether one of the leases expired because it could not be renewed in time. See
     /// [`RedisPermit::is_lost`](crate::RedisPermit::is_lost).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.states().any(LeaseState::is_lost)
     }
 
-    /// A future that resolves when one of the leases is lost; never, if there is none.
+    /// Returns a future that resolves when one of the leases is lost; never, if there is none.
     pub fn lost(&self) -> Lost {
         Lost::of(self.states().cloned())
     }

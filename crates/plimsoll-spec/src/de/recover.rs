@@ -217,18 +217,19 @@ impl<'t> Broken<'t> {
         broken
     }
 
-    /// Whether an entry of this name may have been left out. True for every name if a whole section could not be read.
+    /// Returns whether an entry of this name may have been left out. True for every name if a whole section could not
+    /// be read.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.any_name || self.names.contains(name)
     }
 
-    /// The names of the entries that were left out.
+    /// Returns the names of the entries that were left out.
     pub fn names(&self) -> impl Iterator<Item = &'t str> {
         self.names.iter().copied()
     }
 
-    /// The indices of the items of a list that were not left out.
+    /// Returns the indices of the items of a list that were not left out.
     pub fn places(&self, section: &'static str) -> impl Iterator<Item = usize> {
         (0..).filter(move |at| !self.items.contains(&(section, *at)))
     }

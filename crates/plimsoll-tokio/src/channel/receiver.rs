@@ -68,13 +68,13 @@ impl<T> Receiver<T> {
         self.items.close();
     }
 
-    /// The number of items in the channel.
+    /// Returns the number of items in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether no item is in the channel.
+    /// Returns whether no item is in the channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -103,7 +103,7 @@ impl<T> fmt::Debug for Receiver<T> {
 pub struct PermitReceiver<T>(Receiver<T>);
 
 impl<T> PermitReceiver<T> {
-    /// The receiver.
+    /// Returns the receiver.
     pub fn into_inner(self) -> Receiver<T> {
         self.0
     }

@@ -132,7 +132,7 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// Whether the receiver was dropped or has closed the channel.
+    /// Returns whether the receiver was dropped or has closed the channel.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.items.is_closed()
@@ -143,7 +143,7 @@ impl<T> Sender<T> {
         self.items.closed().await;
     }
 
-    /// The limiter that bounds the channel.
+    /// Returns the limiter that bounds the channel.
     pub fn limiter(&self) -> &Resource {
         &self.limiter
     }

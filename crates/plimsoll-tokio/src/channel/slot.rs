@@ -44,7 +44,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The most that the item may cost.
+    /// Returns the most that the item may cost.
     #[must_use]
     pub fn room(&self) -> u64 {
         self.permit.get().map_or(0, |permit| permit.cost())

@@ -179,7 +179,7 @@ impl<A: Accept> LimitedListener<A> {
         self.counts.clone()
     }
 
-    /// The local address.
+    /// Returns the local address.
     ///
     /// # Errors
     ///

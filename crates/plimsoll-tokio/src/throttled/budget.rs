@@ -35,7 +35,7 @@ struct Inner {
 }
 
 impl Budget {
-    /// A budget of `bytes` per second, with a burst of one second.
+    /// Creates a budget of `bytes` per second, with a burst of one second.
     ///
     /// # Panics
     ///
@@ -60,7 +60,7 @@ impl Budget {
         Self::new(gate.build())
     }
 
-    /// A budget on any rate limiter, in bytes.
+    /// Creates a budget on any rate limiter, in bytes.
     ///
     /// It needs a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. Where the
     /// queue is full, connections retry; they are not refused, but shares are no longer fair.
@@ -93,7 +93,7 @@ impl Budget {
         self
     }
 
-    /// The limiter that counts the bytes.
+    /// Returns the limiter that counts the bytes.
     pub fn limiter(&self) -> &Resource {
         &self.0.rate
     }

@@ -90,17 +90,17 @@ impl<T> Throttled<T> {
         self
     }
 
-    /// A reference to the connection.
+    /// Returns a reference to the connection.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// A mutable reference to the connection. Bytes transferred through it directly are not counted.
+    /// Returns a mutable reference to the connection. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
 
-    /// The connection, without its limits.
+    /// Returns the connection, without its limits.
     pub fn into_inner(self) -> T {
         self.io
     }

@@ -15,7 +15,7 @@ static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 static GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 static GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Whether a request is gRPC, by its content type: `application/grpc`, also with a format or parameters.
+/// Returns whether a request is gRPC, by its content type: `application/grpc`, also with a format or parameters.
 ///
 /// gRPC-Web is not: a layer that translates it is further out, and without one the client expects plain HTTP.
 #[must_use]

@@ -105,7 +105,7 @@ impl Attributed {
     }
 }
 
-/// A limit by this key.
+/// Returns a limit by this key.
 #[doc(hidden)]
 pub fn by_key<K, R>(
     key: K,

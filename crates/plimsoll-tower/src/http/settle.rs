@@ -96,7 +96,7 @@ pub enum Done<'a> {
 }
 
 impl Done<'_> {
-    /// The outcome when the permits are returned; `None` before that.
+    /// Returns the outcome when the permits are returned; `None` before that.
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Answered(_) | Self::UntilHead(_) => None,

@@ -151,10 +151,10 @@ impl<S> Layer<S> for JsonCost {
 /// Reads the bodies of requests before inner limits are asked.
 #[doc(hidden)]
 pub trait BodyReader: Send + Sync {
-    /// The maximum number of bytes to read of this body. `None` if it is not read.
+    /// Returns the maximum number of bytes to read of this body. `None` if it is not read.
     fn bound(&self, head: &Head<'_>) -> Option<usize>;
 
-    /// Whether the bytes of this body are counted as they pass, in [`BodyBytes`].
+    /// Returns whether the bytes of this body are counted as they pass, in [`BodyBytes`].
     fn counts(&self, head: &Head<'_>) -> bool {
         let _ = head;
         false
@@ -203,7 +203,7 @@ pub struct Estimated<S> {
 }
 
 impl<S> Estimated<S> {
-    /// A service with another reader of bodies.
+    /// Creates a service with another reader of bodies.
     #[doc(hidden)]
     pub fn new(inner: S, reader: Arc<dyn BodyReader>) -> Self {
         Self { inner, reader }

@@ -84,9 +84,9 @@ pub trait KeyFrom: Send + Sync + 'static {
     /// Returns the key of a request, or `None` if it has none.
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>>;
 
-    /// Whether the key identifies the caller, so that its limit is the caller's own. Default: `true`. A key that identifies the
-    /// resource, such as a route, returns `false`; its refusals are then answered as those of a [full
-    /// server](crate::answer::Class::Capacity) where no time to retry is known.
+    /// Returns whether the key identifies the caller, so that its limit is the caller's own. Default: `true`. A key
+    /// that identifies the resource, such as a route, returns `false`; its refusals are then answered as those of a
+    /// [full server](crate::answer::Class::Capacity) where no time to retry is known.
     fn is_of_caller(&self) -> bool {
         true
     }

@@ -89,7 +89,7 @@ impl TrustedProxies {
         self
     }
 
-    /// Whether this address is trusted.
+    /// Returns whether this address is trusted.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))

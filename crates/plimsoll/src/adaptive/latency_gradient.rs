@@ -74,13 +74,13 @@ impl LatencyGradient {
         Builder::new((5, 5, 500), own)
     }
 
-    /// The average latency in milliseconds, rounded up; 0 before the first sample.
+    /// Returns the average latency in milliseconds, rounded up; 0 before the first sample.
     #[must_use]
     pub const fn average_ms(&self) -> u64 {
         self.measures.average
     }
 
-    /// The minimum that the average has had, in milliseconds.
+    /// Returns the minimum that the average has had, in milliseconds.
     #[must_use]
     pub const fn least_average_ms(&self) -> Option<u64> {
         match self.measures.least {
@@ -89,7 +89,7 @@ impl LatencyGradient {
         }
     }
 
-    /// The number of samples in the average.
+    /// Returns the number of samples in the average.
     #[must_use]
     pub const fn samples(&self) -> u64 {
         self.measures.samples

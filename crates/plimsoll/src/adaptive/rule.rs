@@ -91,7 +91,7 @@ pub struct Adaptive<L> {
 }
 
 impl<L: Limit> Adaptive<L> {
-    /// A limit that follows `limit`. A limit of 0 is raised to 1.
+    /// Creates a limit that follows `limit`. A limit of 0 is raised to 1.
     pub fn new(limit: L) -> Self {
         Self {
             slots: Concurrency::new(limit.limit().max(1)),
@@ -334,7 +334,7 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
 }
 
 impl<L: Limit> Gate<Adaptive<L>> {
-    /// The current limit and the algorithm's latest measurements and decision.
+    /// Returns the current limit and the algorithm's latest measurements and decision.
     ///
     /// For operators and their dashboards: the call waits while the algorithm computes, which `acquire` never does.
     #[must_use]

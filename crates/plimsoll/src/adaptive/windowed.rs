@@ -96,7 +96,7 @@ impl<L: Limit> Windowed<L> {
         Self::builder(delegate).unchecked()
     }
 
-    /// The algorithm that gets the aggregated samples.
+    /// Returns the algorithm that gets the aggregated samples.
     #[must_use]
     pub const fn delegate(&self) -> &L {
         &self.delegate

@@ -53,7 +53,7 @@ pub struct All {
 }
 
 impl All {
-    /// A limiter that takes from all of `members`.
+    /// Creates a limiter that takes from all of `members`.
     ///
     /// # Panics
     ///
@@ -66,7 +66,7 @@ impl All {
         }
     }
 
-    /// A limiter that takes from all of `members`.
+    /// Creates a limiter that takes from all of `members`.
     ///
     /// # Errors
     ///

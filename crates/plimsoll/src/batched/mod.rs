@@ -221,8 +221,8 @@ impl<R: Rule> Batched<R> {
         }
     }
 
-    /// A snapshot of the limiter. The stocks of threads count as in use; grants from a stock are counted when the stock
-    /// runs out or is returned.
+    /// Returns a snapshot of the limiter. The stocks of threads count as in use; grants from a stock are counted when
+    /// the stock runs out or is returned.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let undone = self.shared.undone.load(Ordering::Relaxed);
@@ -233,7 +233,7 @@ impl<R: Rule> Batched<R> {
         }
     }
 
-    /// The limiter that the batches are taken from.
+    /// Returns the limiter that the batches are taken from.
     #[must_use]
     pub fn gate(&self) -> &Gate<R> {
         &self.gate

@@ -72,7 +72,7 @@ impl ManualClock {
         }))
     }
 
-    /// A clock that stands at `moment`.
+    /// Creates a clock that stands at `moment`.
     #[must_use]
     pub fn starting_at(moment: Moment) -> Self {
         let clock = Self::new();
@@ -80,20 +80,20 @@ impl ManualClock {
         clock
     }
 
-    /// The [`Clock`] to build limiters with.
+    /// Returns the [`Clock`] to build limiters with.
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock(ClockKind::Manual(Arc::clone(&self.0)))
     }
 
-    /// The current time.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.now()
     }
 
-    /// The next moment at which a waiter falls due. A simulation stops there, because a waiter that is served may cause
-    /// events that precede the simulation's next one.
+    /// Returns the next moment at which a waiter falls due. A simulation stops there, because a waiter that is served
+    /// may cause events that precede the simulation's next one.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Moment> {
         self.0.alarms.next()

@@ -77,7 +77,7 @@ enum ClockKind {
 }
 
 impl Clock {
-    /// The default clock of limiters: the moment of the kernel's last tick.
+    /// Returns the default clock of limiters: the moment of the kernel's last tick.
     ///
     /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most three
     /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early, and another may come late), and never early. No thread
@@ -95,7 +95,7 @@ impl Clock {
         Self(ClockKind::System)
     }
 
-    /// The same time as [`system`](Self::system), to the nanosecond, at every reading.
+    /// Returns the same time as [`system`](Self::system), to the nanosecond, at every reading.
     ///
     /// It reads the processor's counter and compares it with the kernel's clock every 10 ms, which corrects a counter
     /// that drifts or jumps (after the machine was suspended or moved to another host).
@@ -110,7 +110,7 @@ impl Clock {
         ManualClock::new()
     }
 
-    /// Whether it is a [`ManualClock`].
+    /// Returns whether it is a [`ManualClock`].
     #[must_use]
     pub const fn is_manual(&self) -> bool {
         matches!(self.0, ClockKind::Manual(_))
@@ -130,8 +130,8 @@ impl Clock {
         Self(ClockKind::Tokio(Arc::new(tokio::Driver::new())))
     }
 
-    /// The steps in which this clock advances: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
-    /// is configured; zero for all others. A reading is late by at most three times as much.
+    /// Returns the steps in which this clock advances: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as
+    /// the kernel is configured; zero for all others. A reading is late by at most three times as much.
     #[must_use]
     pub fn resolution(&self) -> Duration {
         match self.0 {
@@ -148,7 +148,7 @@ impl Clock {
         }
     }
 
-    /// The current time, by the cheap reading.
+    /// Returns the current time, by the cheap reading.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Moment {
@@ -193,7 +193,7 @@ impl Clock {
         }
     }
 
-    /// The current time, as precisely as this clock can read it.
+    /// Returns the current time, as precisely as this clock can read it.
     #[must_use]
     pub fn precise_now(&self) -> Moment {
         match &self.0 {
@@ -229,7 +229,7 @@ impl Clock {
         matches!(self.0, ClockKind::Manual(_))
     }
 
-    /// A future that resolves when the clock shows `moment`.
+    /// Returns a future that resolves when the clock shows `moment`.
     pub fn sleep_until(&self, moment: Moment) -> Sleep {
         Sleep::new(self.clone(), moment)
     }

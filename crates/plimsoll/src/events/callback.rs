@@ -101,13 +101,13 @@ impl Listener {
     /// The buffer of `subscribe_with`, in events.
     pub(crate) const CAPACITY: usize = 1024;
 
-    /// The number of calls of the function that panicked.
+    /// Returns the number of calls of the function that panicked.
     #[must_use]
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// The number of events that were lost because the function was slow, as of the last call.
+    /// Returns the number of events that were lost because the function was slow, as of the last call.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)

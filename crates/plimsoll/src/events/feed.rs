@@ -113,7 +113,7 @@ impl<T> Drop for Writer<T> {
 }
 
 impl<T> Events<T> {
-    /// The number of events that were lost because the buffer was full.
+    /// Returns the number of events that were lost because the buffer was full.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.0.missed.load(Ordering::Relaxed)

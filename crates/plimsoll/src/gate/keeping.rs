@@ -4,7 +4,7 @@ use super::Gate;
 use crate::{Moment, Rule};
 
 impl<R: Rule> Gate<R> {
-    /// The moment at which its rule began, and its state.
+    /// Returns the moment at which its rule began, and its state.
     #[doc(hidden)]
     #[must_use]
     pub fn kept(&self) -> (Moment, R::State) {

@@ -151,7 +151,8 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// A copy of the numbers of the gate: the limit, the numbers in use and waiting, and totals. It takes the lock.
+    /// Returns a copy of the numbers of the gate: the limit, the numbers in use and waiting, and totals. It takes the
+    /// lock.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -167,7 +168,8 @@ impl<R: Rule> Gate<R> {
         self.core.snapshot()
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
+    /// Returns whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts
+    /// nothing.
     ///
     /// Another caller may take the permits before this one does, so `Ok` is no promise.
     ///
@@ -191,7 +193,7 @@ impl<R: Rule> Gate<R> {
         self.core.estimate(demand.into(), true)
     }
 
-    /// Whether there is room for another demand. See
+    /// Returns whether there is room for another demand. See
     /// [`LimiterExt::check_saturation`](crate::LimiterExt::check_saturation).
     ///
     /// # Errors
@@ -232,7 +234,7 @@ impl<R: Rule> Gate<R> {
         })
     }
 
-    /// The numbers to report to callers: the limit, the remainder, and when there is more. See [`Standing`].
+    /// Returns the numbers to report to callers: the limit, the remainder, and when there is more. See [`Standing`].
     #[must_use]
     pub fn standing(&self) -> Standing {
         let core = &*self.core;

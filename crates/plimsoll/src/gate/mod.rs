@@ -89,7 +89,7 @@ pub struct Gate<R: Rule> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// A limiter without a queue, on the system's clock.
+    /// Creates a limiter without a queue, on the system's clock.
     ///
     /// It is [`builder`](Self::builder) with no setting changed. A rule has checked its numbers already, so building a
     /// gate cannot fail.
@@ -368,13 +368,13 @@ impl<R: Rule> Gate<R> {
         self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }
 
-    /// The name of the gate, which its refusals carry.
+    /// Returns the name of the gate, which its refusals carry.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.core.name.and_then(Name::as_str)
     }
 
-    /// The metadata of its refusals and permits.
+    /// Returns the metadata of its refusals and permits.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.core.name.and_then(Name::metadata)

@@ -10,14 +10,14 @@ use super::table::View;
 use crate::{Denied, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// The moment at which its rule began.
+    /// Returns the moment at which its rule began.
     #[doc(hidden)]
     #[must_use]
     pub fn began(&self) -> Moment {
         self.shared.shards[0].lock().rule.began()
     }
 
-    /// The number of parts that [`kept`](Self::kept) visits one by one.
+    /// Returns the number of parts that [`kept`](Self::kept) visits one by one.
     #[doc(hidden)]
     #[must_use]
     pub fn parts(&self) -> usize {

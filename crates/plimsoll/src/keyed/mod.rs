@@ -77,7 +77,7 @@ pub struct Keyed<K, R: Rule, S = KeyHash> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Keyed<K, R> {
-    /// A limit of `rule` for each key, for at most a million keys, on [`Clock::system`](crate::Clock::system).
+    /// Creates a limit of `rule` for each key, for at most a million keys, on [`Clock::system`](crate::Clock::system).
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
@@ -242,8 +242,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         crate::blocking::wait(self.acquire(key, demand))
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing and stores
-    /// no key.
+    /// Returns whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing
+    /// and stores no key.
     ///
     /// ```
     /// use plimsoll::{Keyed, TokenBucket};
@@ -328,8 +328,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The limiter of one key, to wait for, reserve from, or put into an [`All`](crate::All). The key stays in the
-    /// table as long as this limiter lives, and up to a tenth of a second longer.
+    /// Returns the limiter of one key, to wait for, reserve from, or put into an [`All`](crate::All). The key stays in
+    /// the table as long as this limiter lives, and up to a tenth of a second longer.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed};
@@ -355,13 +355,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(Gate::clone(&*shared.lease(key, now)?))
     }
 
-    /// The number of known keys.
+    /// Returns the number of known keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len.load(Ordering::Relaxed)
     }
 
-    /// Whether no key is known.
+    /// Returns whether no key is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -369,7 +369,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 }
 
 impl<K, R: Rule, S> Keyed<K, R, S> {
-    /// The metadata of its refusals. Permits of rates do not know their limit, and have none.
+    /// Returns the metadata of its refusals. Permits of rates do not know their limit, and have none.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.shared.gates.name.and_then(Name::metadata)

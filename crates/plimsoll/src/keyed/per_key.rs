@@ -174,7 +174,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The standing of `key`: its limit, the remainder, and when there is more. It stores no key.
+    /// Returns the standing of `key`: its limit, the remainder, and when there is more. It stores no key.
     ///
     /// A key without a state has the standing of a new key.
     ///
@@ -236,7 +236,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The standing of every key without a limit of its own, independent of usage: the limit and its window.
+    /// Returns the standing of every key without a limit of its own, independent of usage: the limit and its window.
     #[must_use]
     pub fn promise(&self) -> Standing {
         let now = self.shared.gates.clock.now();

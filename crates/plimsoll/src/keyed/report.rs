@@ -13,7 +13,7 @@ use crate::gate::Counted;
 use crate::{Moment, Packed, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// The snapshot of one key. `None` if it has no state.
+    /// Returns the snapshot of one key. `None` if it has no state.
     ///
     /// Grants and refusals are counted for all keys together: see [`snapshot`](Self::snapshot).
     ///
@@ -42,8 +42,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// A snapshot of all keys together: the sums in use and waiting, and how many demands were granted and refused. The
-    /// limit and the available permits are those of one idle key.
+    /// Returns a snapshot of all keys together: the sums in use and waiting, and how many demands were granted and
+    /// refused. The limit and the available permits are those of one idle key.
     ///
     /// It visits every key, one shard at a time, so the sums are not those of a single moment.
     ///
@@ -97,7 +97,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         sum
     }
 
-    /// The `most` keys that are nearest to their limits, the nearest first. It visits every key.
+    /// Returns the `most` keys that are nearest to their limits, the nearest first. It visits every key.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};

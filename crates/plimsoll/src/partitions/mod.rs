@@ -170,7 +170,7 @@ impl<R: Rule> Partitions<R> {
         lock(&self.shared.shares).set_lend_after(saturating_nanos(idle).max(1));
     }
 
-    /// The partition of this name.
+    /// Returns the partition of this name.
     ///
     /// `None` if there is none; [`of_key`](Self::of_key) falls back to the partition of [others](Self::others).
     #[must_use]
@@ -183,7 +183,7 @@ impl<R: Rule> Partitions<R> {
         names.position(|known| known.as_str() == Some(name))
     }
 
-    /// The gate with the shared limit.
+    /// Returns the gate with the shared limit.
     ///
     /// Changes of the gate, such as [`resize`](Gate::resize), apply to all partitions. Permits taken from the gate
     /// itself count against no share, and reduce the limit for all of them.

@@ -87,19 +87,19 @@ impl<R: Rule> Partitions<R> {
         Ok(())
     }
 
-    /// The snapshot of a partition, by its name or a key of it.
+    /// Returns the snapshot of a partition, by its name or a key of it.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.of_key(key).ok().map(Limiter::snapshot)
     }
 
-    /// The names of the partitions.
+    /// Returns the names of the partitions.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = self.shared.names.iter();
         names.filter_map(|name| name.as_str())
     }
 
-    /// The partition of a key.
+    /// Returns the partition of a key.
     ///
     /// # Errors
     ///

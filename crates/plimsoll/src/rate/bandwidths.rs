@@ -143,7 +143,7 @@ impl Bandwidths {
         })
     }
 
-    /// The buckets that must all grant.
+    /// Returns the buckets that must all grant.
     pub fn buckets(&self) -> impl Iterator<Item = &TokenBucket> {
         self.rules()
     }

@@ -80,7 +80,7 @@ const INDEX_BITS: u32 = 31;
 const MOST_PACKED: u64 = (1 << USED_BITS) - 1;
 
 impl FixedWindow {
-    /// A limit of the quota's units in each of its periods, counted from the start of the limiter.
+    /// Creates a limit of the quota's units in each of its periods, counted from the start of the limiter.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
@@ -125,12 +125,12 @@ impl FixedWindow {
         self
     }
 
-    /// The quota of each window.
+    /// Returns the quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
     }
 
-    /// Whether windows are counted from the origin of the clock.
+    /// Returns whether windows are counted from the origin of the clock.
     #[must_use]
     pub const fn is_aligned_to_epoch(&self) -> bool {
         matches!(self.align, Align::Epoch)

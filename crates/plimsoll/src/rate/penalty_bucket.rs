@@ -52,7 +52,7 @@ pub struct Penalty {
 }
 
 impl PenaltyBucket {
-    /// A penalty bucket without a lockout: it works like `bucket`, and its refusals have
+    /// Creates a penalty bucket without a lockout: it works like `bucket`, and its refusals have
     /// [`Reason::SoftThrottle`](crate::Reason::SoftThrottle).
     pub const fn new(bucket: TokenBucket) -> Self {
         Self {
@@ -139,7 +139,8 @@ impl PenaltyBucket {
         self
     }
 
-    /// The moment from which a state is at least as good as a new one. It may be better, if new ones are not full.
+    /// Returns the moment from which a state is at least as good as a new one. It may be better, if new ones are not
+    /// full.
     #[doc(hidden)]
     pub fn no_worse_than_new_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
         let from = self.bucket.full_at(&penalty.filling, now)?;

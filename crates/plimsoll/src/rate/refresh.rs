@@ -50,7 +50,7 @@ pub struct Cycle {
 }
 
 impl Refresh {
-    /// A limit of the quota's units in each of its periods; nothing is reserved ahead.
+    /// Creates a limit of the quota's units in each of its periods; nothing is reserved ahead.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, Refresh};

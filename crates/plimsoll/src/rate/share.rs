@@ -21,8 +21,8 @@ use crate::{Concurrency, InvalidLimit, Quota, Rule};
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 pub trait Share: Rule + Sized {
-    /// The rule with this share of the limit of `self`. Several units become fewer, rounded down, in the same period; a
-    /// single unit that cannot be divided gets a longer period.
+    /// Returns the rule with this share of the limit of `self`. Several units become fewer, rounded down, in the same
+    /// period; a single unit that cannot be divided gets a longer period.
     ///
     /// ```
     /// use plimsoll::rate::Share;

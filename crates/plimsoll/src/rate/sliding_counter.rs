@@ -64,7 +64,7 @@ pub struct SlidingCounts {
 }
 
 impl SlidingCounter {
-    /// A limit of the quota's units in a window of its period.
+    /// Creates a limit of the quota's units in a window of its period.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
@@ -87,7 +87,7 @@ impl SlidingCounter {
         }
     }
 
-    /// The quota of each window.
+    /// Returns the quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
     }

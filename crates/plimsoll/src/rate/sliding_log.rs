@@ -111,7 +111,7 @@ impl Log {
 }
 
 impl SlidingLog {
-    /// A limit of the quota's units in any window of its period.
+    /// Creates a limit of the quota's units in any window of its period.
     pub const fn new(quota: Quota) -> Self {
         Self {
             limit: quota.units(),
@@ -173,18 +173,18 @@ impl SlidingLog {
         self
     }
 
-    /// The quota of any window.
+    /// Returns the quota of any window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window))
     }
 
-    /// The minimum time between two grants.
+    /// Returns the minimum time between two grants.
     #[must_use]
     pub const fn gap(&self) -> Duration {
         Duration::from_nanos(self.min_gap)
     }
 
-    /// Whether refused demands count as if they had been granted.
+    /// Returns whether refused demands count as if they had been granted.
     #[must_use]
     pub const fn counts_refusals(&self) -> bool {
         self.count_refused

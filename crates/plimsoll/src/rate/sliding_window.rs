@@ -53,7 +53,7 @@ pub struct SlidingWindow {
 const MOST_SEGMENTS: u32 = 1 << 16;
 
 impl SlidingWindow {
-    /// A limit of the quota's units in a window of its period, which slides in `segments` steps.
+    /// Creates a limit of the quota's units in a window of its period, which slides in `segments` steps.
     ///
     /// ```
     /// use plimsoll::{Quota, SlidingWindow};
@@ -113,12 +113,12 @@ impl SlidingWindow {
         })
     }
 
-    /// The quota of each window.
+    /// Returns the quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window))
     }
 
-    /// The number of segments.
+    /// Returns the number of segments.
     #[must_use]
     pub const fn segments(&self) -> u32 {
         self.segments

@@ -152,7 +152,7 @@ impl TokenBucket {
         .burst(burst)
     }
 
-    /// A greedy bucket of `tokens` per second.
+    /// Creates a greedy bucket of `tokens` per second.
     ///
     /// # Panics
     ///

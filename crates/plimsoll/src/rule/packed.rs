@@ -26,13 +26,13 @@ pub trait Packed<R: Rule + ?Sized> {
     /// reads no clock.
     const TIMELESS: bool = false;
 
-    /// The word for `state`, below 2^63, if there is one. It must be valid at `now`, however old the state is.
+    /// Returns the word for `state`, below 2^63, if there is one. It must be valid at `now`, however old the state is.
     ///
     /// The word of a rule whose [permits are returned](Rule::RETURNS_PERMITS) must be a number to which the returned
     /// cost is added, and there is none while 2^41 or more is in use.
     fn pack(rule: &R, state: &R::State, now: Moment) -> Option<u64>;
 
-    /// The state with this word.
+    /// Returns the state with this word.
     fn unpack(rule: &R, word: u64, now: Moment) -> R::State;
 
     /// [`Rule::take`] on the word. `cost` is at least 1.
@@ -56,7 +56,7 @@ pub trait Packed<R: Rule + ?Sized> {
         }
     }
 
-    /// How long a word is valid, as a power of two in nanoseconds.
+    /// Returns how long a word is valid, as a power of two in nanoseconds.
     fn epoch_bits(rule: &R) -> u32 {
         let _ = rule;
         63

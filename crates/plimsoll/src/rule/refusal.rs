@@ -49,7 +49,7 @@ impl Refusal {
         self
     }
 
-    /// The moment at which the cost would fit if nothing else were taken, if that is known.
+    /// Returns the moment at which the cost would fit if nothing else were taken, if that is known.
     #[must_use]
     pub fn ready_at(self) -> Option<Moment> {
         self.ready_at.is_known().then_some(self.ready_at)

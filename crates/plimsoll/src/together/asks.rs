@@ -20,7 +20,7 @@ pub(crate) enum Asked<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// A demand on a limiter.
+    /// Creates a demand on a limiter.
     pub fn limiter(limiter: &'a dyn Limiter, demand: impl Into<Demand>) -> Self {
         Self {
             of: Asked::Limiter(limiter),
@@ -28,7 +28,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// A demand on a [`Key`].
+    /// Creates a demand on a [`Key`].
     pub fn key(key: &'a dyn AskKey, demand: impl Into<Demand>) -> Self {
         Self {
             of: Asked::Key(key),
@@ -151,7 +151,7 @@ pub struct Key<'a, L: ?Sized, Q: ?Sized> {
 }
 
 impl<'a, L: PerKey<Q> + ?Sized, Q: ?Sized> Key<'a, L, Q> {
-    /// The key of this limit.
+    /// Returns the key of this limit.
     pub const fn new(limiter: &'a L, key: &'a Q) -> Self {
         Self { limiter, key }
     }
@@ -235,7 +235,7 @@ mod sealed {
     impl<L: ?Sized, Q: ?Sized> Sealed for super::Key<'_, L, Q> {}
 }
 
-/// Whether callers of a limiter may have to wait in a queue.
+/// Returns whether callers of a limiter may have to wait in a queue.
 pub fn may_wait(limiter: &dyn Limiter) -> bool {
     match limiter.parts().kind() {
         PartsKind::Gate(gate) => gate.queue_bound().is_some(),

@@ -182,7 +182,7 @@ fn add_several<U: Copy>(
 }
 
 impl<U: Copy + PartialEq> Group<U> {
-    /// A group of these limiters. A refusal by a limiter without a name of its own carries the name set here.
+    /// Creates a group of these limiters. A refusal by a limiter without a name of its own carries the name set here.
     pub fn new<'a>(
         limiters: impl IntoIterator<Item = (&'a Arc<dyn Limiter>, Option<&'a str>, U)>,
     ) -> Self {
@@ -260,8 +260,8 @@ impl<U: Copy + PartialEq> Group<U> {
         self
     }
 
-    /// A request to the group: `cost` returns the cost for the limiters of one use, if any; `like` has the priority and
-    /// the time-out.
+    /// Returns a request to the group: `cost` returns the cost for the limiters of one use, if any; `like` has the
+    /// priority and the time-out.
     #[inline]
     pub fn ask<C>(&self, like: Demand, cost: C) -> Request<'_, U, C>
     where
@@ -276,7 +276,7 @@ impl<U: Copy + PartialEq> Group<U> {
         }
     }
 
-    /// Whether a member is in a store.
+    /// Returns whether a member is in a store.
     #[inline]
     pub fn is_remote(&self) -> bool {
         self.local < self.members.len()

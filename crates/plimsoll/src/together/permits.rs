@@ -61,19 +61,19 @@ impl<'a> Permits<'a> {
         self.few.get_mut(self.taken)?.take()
     }
 
-    /// The number of permits.
+    /// Returns the number of permits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.taken + self.more.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Each permit, in the order in which the limiters granted.
+    /// Returns each permit, in the order in which the limiters granted.
     pub fn iter(&self) -> impl Iterator<Item = &Permit<'a>> {
         self.few.iter().flatten().chain(&self.more)
     }
@@ -108,7 +108,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// The same permits without the borrow of their limiters.
+    /// Returns the same permits without the borrow of their limiters.
     pub fn into_owned(mut self) -> Permits<'static> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);
@@ -120,7 +120,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// The permits one by one. Undoing one of them no longer undoes the whole.
+    /// Returns the permits one by one. Undoing one of them no longer undoes the whole.
     pub fn into_each(mut self) -> impl Iterator<Item = Permit<'a>> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);

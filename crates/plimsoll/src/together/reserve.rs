@@ -73,13 +73,13 @@ fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
 }
 
 impl<'a> Reserved<'a> {
-    /// The wait for the last of them, from when it was made. `None` if it depends on permits that are returned.
+    /// Returns the wait for the last of them, from when it was made. `None` if it depends on permits that are returned.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// Whether all could be used at once when it was made.
+    /// Returns whether all could be used at once when it was made.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.wait == Some(Duration::ZERO)

@@ -100,8 +100,8 @@ impl<'a> Ask<'a> {
         .map_err(|refused| refused.denied)
     }
 
-    /// The refusal of a limiter or key whose limit is below the sum of several of `asks`. It takes nothing and counts
-    /// nothing.
+    /// Returns the refusal of a limiter or key whose limit is below the sum of several of `asks`. It takes nothing and
+    /// counts nothing.
     #[must_use]
     pub fn too_large_together(asks: &[Self]) -> Option<Refused> {
         let is_key = |ask: &&Self| matches!(ask.of, Asked::Key(_));
@@ -242,13 +242,13 @@ impl Waiting {
         (0..group.uses.len()).filter(is_of)
     }
 
-    /// Whether it waits in a queue, and not only for a store.
+    /// Returns whether it waits in a queue, and not only for a store.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.wait.is_some()
     }
 
-    /// The time it has been in queues, on the clock of the member that it began to wait for.
+    /// Returns the time it has been in queues, on the clock of the member that it began to wait for.
     #[must_use]
     pub fn waited(&self, asks: &[Ask<'_>]) -> Duration {
         let wait = self.wait.as_ref();

@@ -115,20 +115,20 @@ impl TokenBucket {
         Ok(self)
     }
 
-    /// The number of tokens at the start.
+    /// Returns the number of tokens at the start.
     #[must_use]
     pub const fn initial_tokens(&self) -> u64 {
         self.initial
     }
 
-    /// Whether tokens are added continuously; otherwise they are added at the end of each period.
+    /// Returns whether tokens are added continuously; otherwise they are added at the end of each period.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
         !matches!(self.supply, Supply::Interval { .. })
     }
 
-    /// The refill: tokens per period. For a greedy bucket in lowest terms: 1 in 10 ms, if it was built with 100 per
-    /// second.
+    /// Returns the refill: tokens per period. For a greedy bucket in lowest terms: 1 in 10 ms, if it was built with 100
+    /// per second.
     pub const fn refill(&self) -> Quota {
         match self.supply {
             Supply::Nanos { token } => Quota::new(1, Duration::from_nanos(token)),
