@@ -16,8 +16,9 @@ macro_rules! ambient_limiter {
             ///
             /// # Errors
             ///
-            /// [`Saturated`](plimsoll::Reason::Saturated), with the name of the limiter. `Unavailable` if the last good
-            /// sample is too old and a new one fails (see [`WhenUnknown`](crate::WhenUnknown)). `Closed` if it was closed.
+            /// Returns [`Saturated`](plimsoll::Reason::Saturated), with the name of the limiter. `Unavailable` if the
+            /// last good sample is too old and a new one fails (see [`WhenUnknown`](crate::WhenUnknown)). `Closed` if
+            /// it was closed.
             #[inline]
             pub fn check_saturation(&self) -> Result<(), plimsoll::Denied> {
                 self.watch.check()

@@ -48,7 +48,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has mistakes: all of them, each with its place. See [`ConfigError::lines`].
+    /// Returns an error if it cannot be read, or has mistakes: all of them, each with its place. See
+    /// [`ConfigError::lines`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         Self::from_str(path, &text_of(path)?, Format::of(path))
@@ -58,7 +59,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All mistakes, each with its place: see [`ConfigError::lines`].
+    /// Returns all mistakes, each with its place: see [`ConfigError::lines`].
     pub fn from_str(
         path: impl AsRef<Path>,
         text: &str,

@@ -13,7 +13,8 @@ use crate::stats::ShadowExcess;
 ///
 /// # Errors
 ///
-/// The members, with nothing taken, if the fast path does not apply or a member does not grant. The slow path decides then.
+/// Returns the members, with nothing taken, if the fast path does not apply or a member does not grant. The slow path
+/// decides then.
 #[inline]
 pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
     if members.failed {

@@ -91,7 +91,7 @@ impl Handle {
         }
     }
 
-    /// [`attempt`](Self::attempt) for limiters that [`spend`](Self::spend) does not decide for.
+    /// Like [`attempt`](Self::attempt), for limiters that [`spend`](Self::spend) does not decide for.
     #[inline(never)]
     pub(crate) fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         if let Self::One(limiter) = self

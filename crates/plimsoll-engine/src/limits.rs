@@ -69,7 +69,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the file, each with its place.
+    /// Returns everything that is wrong with the file, each with its place.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         Self::new(&Config::from_file(path)?, &Clock::system())
     }
@@ -78,7 +78,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, each with its place.
+    /// Returns everything that is wrong with it, each with its place.
     pub fn from_yaml(text: &str) -> Result<Self, ConfigError> {
         let config = Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)?;
         Self::new(&config, &Clock::system())
@@ -88,7 +88,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be built.
+    /// Returns an error if one of them cannot be built.
     pub fn new(config: &Config, clock: &Clock) -> Result<Self, ConfigError> {
         config.build(clock).map(Self::of)
     }
@@ -133,7 +133,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If a limit cannot be built. Nothing is changed then.
+    /// Returns an error if a limit cannot be built. Nothing is changed then.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         let mut stats = self
             .shared
@@ -161,7 +161,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit.
+    /// Returns the refusal, with the answer of each limit.
     pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
         let members = self.take(asks, Demand::ONE).inspect_err(report_refused)?;
         decide::try_decide(members)
@@ -196,7 +196,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit.
+    /// Returns the refusal, with the answer of each limit.
     pub fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
         decide::peek(find_asked(
             self.shared.plan.load_full(),
@@ -229,7 +229,7 @@ impl Limits {
         }
     }
 
-    /// [`decide`](Self::decide) for the limits of a request's route. `None` if no route matches the request.
+    /// Like [`decide`](Self::decide), for the limits of a request's route. `None` if no route matches the request.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -257,7 +257,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The refusal, if the request lacks the key of a limit.
+    /// Returns the refusal, if the request lacks the key of a limit.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits};
@@ -379,7 +379,7 @@ impl Limits {
         Ok(members)
     }
 
-    /// [`members`](Self::members), with simple limits asked while they are resolved.
+    /// Like [`members`](Self::members), with simple limits asked while they are resolved.
     fn take(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
         let members = find_asked(self.shared.plan.load_full(), asks, like, true)?;
         members.note_terms();

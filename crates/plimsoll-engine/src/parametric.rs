@@ -133,7 +133,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// If the parameters are invalid.
+    /// Returns an error if the parameters are invalid.
     pub fn take(
         &self,
         key: &str,
@@ -157,7 +157,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// If the parameters are invalid.
+    /// Returns an error if the parameters are invalid.
     pub fn charge(&self, key: &str, params: BucketParams, cost: u64) -> Result<(), InvalidLimit> {
         if let Some(table) = self.table(key, params)? {
             table.charge(key, cost);
@@ -170,7 +170,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// If the parameters are invalid.
+    /// Returns an error if the parameters are invalid.
     pub fn standing(
         &self,
         key: &str,
@@ -220,7 +220,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// The first error of `see`, after which no more records follow.
+    /// Returns the first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(SavedBucket) -> Result<(), E>) -> Result<(), E> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut tables: Vec<_> = tables

@@ -59,7 +59,8 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit, if a limit refuses or its wait would exceed the time-out of `like`.
+    /// Returns the refusal, with the answer of each limit, if a limit refuses or its wait would exceed the time-out of
+    /// `like`.
     pub fn try_reserve(
         &self,
         asks: &[Ask<'_>],
@@ -69,12 +70,13 @@ impl Limits {
         reserve(members.inspect_err(report_refused)?, Members::is_asked)
     }
 
-    /// [`try_reserve`](Self::try_reserve) that asks stores too. Stores have no reservations: a limit in a store grants now, and the
-    /// grant is held until the other limits are ready.
+    /// Like [`try_reserve`](Self::try_reserve), but asks stores too. Stores have no reservations: a limit in a store
+    /// grants now, and the grant is held until the other limits are ready.
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit. A store that would grant only later refuses, with its `retry_after`.
+    /// Returns the refusal, with the answer of each limit. A store that would grant only later refuses, with its
+    /// `retry_after`.
     pub async fn reserve(
         &self,
         asks: &[Ask<'_>],
@@ -84,11 +86,11 @@ impl Limits {
         reserve_all(members.inspect_err(report_refused)?).await
     }
 
-    /// [`reserve`](Self::reserve) for the limits of a request's route. `None` if no route matches the request.
+    /// Like [`reserve`](Self::reserve), for the limits of a request's route. `None` if no route matches the request.
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve).
+    /// Returns the errors of [`reserve`](Self::reserve).
     pub async fn reserve_request(
         &self,
         head: &Head<'_>,

@@ -41,7 +41,7 @@ pub(crate) fn resolve(
     by_route(plan, route, head, like, take).map(Some)
 }
 
-/// [`resolve`] for a route that is known.
+/// Like [`resolve`], for a route that is known.
 pub(crate) fn by_route(
     plan: &Arc<Plan>,
     route: usize,
@@ -54,7 +54,7 @@ pub(crate) fn by_route(
     Ok(members)
 }
 
-/// [`resolve`] for a look: nothing is taken, and the tiers of keys are not stored.
+/// Like [`resolve`], for a look: nothing is taken, and the tiers of keys are not stored.
 pub(crate) fn look(
     plan: &Arc<Plan>,
     head: &Head<'_>,

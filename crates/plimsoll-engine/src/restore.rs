@@ -39,7 +39,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The first error of `see`, after which no more records follow.
+    /// Returns the first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(Saved) -> Result<(), E>) -> Result<(), E> {
         let plan = self.plan();
         let mut tier = None;

@@ -37,7 +37,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(LimitsEvent) + Send + 'static,

@@ -74,7 +74,8 @@ impl Limits {
         self.plan().limits.iter().map(view).collect()
     }
 
-    /// [`snapshot`](Self::snapshot), with the usage of limits without keys read from their stores, over all processes.
+    /// Like [`snapshot`](Self::snapshot), with the usage of limits without keys read from their stores, over all
+    /// processes.
     ///
     /// Up to 64 limits are read at the same time. After a store does not answer, no more are read. Those limits, and limits with
     /// keys, have the state that this process knows.

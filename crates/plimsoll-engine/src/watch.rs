@@ -13,7 +13,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The mistakes in the file. Nothing is changed then.
+    /// Returns the mistakes in the file. Nothing is changed then.
     pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
         self.replace(&Config::from_file(path)?)
     }
@@ -39,7 +39,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn watch_file(
         &self,
         path: impl AsRef<Path>,
@@ -55,7 +55,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The mistakes in the file. Nothing is changed then.
+    /// Returns the mistakes in the file. Nothing is changed then.
     pub fn check_file(&self, file: &mut FileWatch) -> Option<Result<Changes, ConfigError>> {
         file.check_with(|config| self.replace(config))
     }

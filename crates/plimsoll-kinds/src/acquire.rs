@@ -24,7 +24,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that refuses, with the moment at which all of them would grant.
+    /// Returns the refusal of the first limiter that refuses, with the moment at which all of them would grant.
     #[inline]
     pub fn try_acquire<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Permits<'_>, Denied> {
         let demands = demands.into();
@@ -44,7 +44,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal of a limiter in which the request cannot wait, or not for long enough.
+    /// Returns the refusal of a limiter in which the request cannot wait, or not for long enough.
     pub fn acquire<'a, 'd, D: Into<Demands<'d>>>(
         &'a self,
         demands: D,

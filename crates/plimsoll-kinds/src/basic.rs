@@ -35,7 +35,7 @@ pub trait Saturation: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Denied`], usually with the reason [`Saturated`](Reason::Saturated), if not.
+    /// Returns [`Denied`], usually with the reason [`Saturated`](Reason::Saturated), if not.
     fn check_saturation(&self) -> Result<(), Denied>;
 }
 
@@ -117,7 +117,7 @@ impl Basic {
     ///
     /// # Errors
     ///
-    /// The refusal, if not.
+    /// Returns the refusal, if not.
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.limiter.check_saturation()
     }

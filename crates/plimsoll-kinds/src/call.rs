@@ -46,7 +46,7 @@ pub trait LimitCall: Limiter {
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     #[inline]
     fn limit_call<T, E: From<Denied>>(
         &self,
@@ -60,7 +60,7 @@ pub trait LimitCall: Limiter {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     #[inline]
     fn limit_call_with<T>(
         &self,
@@ -114,7 +114,7 @@ impl Basic {
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     pub fn limit_call<T, E: From<Denied>>(
         &self,
         call: impl FnOnce() -> Result<T, E>,
@@ -147,7 +147,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     #[inline]
     pub fn limit_call<'d, T, E: From<Denied>>(
         &self,
@@ -161,7 +161,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     #[inline]
     pub fn limit_call_with<'d, T>(
         &self,
@@ -198,7 +198,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     pub async fn limit_call_async<'d, T, E: From<Denied>>(
         &self,
         demands: impl Into<Demands<'d>>,
@@ -211,7 +211,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     pub async fn limit_call_async_with<'d, T>(
         &self,
         demands: impl Into<Demands<'d>>,

@@ -47,7 +47,7 @@ pub trait TextKeys: PerKey<str> {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
 
     /// [`estimate`](Self::estimate), as if `charged` had been charged before.
@@ -134,7 +134,7 @@ impl KeyedLimiter {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason, and when to try again.
+    /// Returns [`Denied`] with the reason, and when to try again.
     pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         self.0.try_acquire(key, demand.into())
     }
@@ -166,7 +166,7 @@ impl KeyedLimiter {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     pub fn estimate(&self, key: &str, demand: impl Into<Demand>) -> Result<(), Denied> {
         self.0.estimate(key, demand.into())
     }

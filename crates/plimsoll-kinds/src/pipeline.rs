@@ -86,7 +86,7 @@ impl<M, C> LimitedConsumer<M, C> {
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that is saturated.
+    /// Returns the refusal of the first limiter that is saturated.
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.provider.check_saturation()
     }
@@ -113,7 +113,7 @@ impl<M, C> LimitedConsumer<M, C> {
     ///
     /// # Errors
     ///
-    /// The error of the consumer, or the refusal.
+    /// Returns the error of the consumer, or the refusal.
     pub fn consume<B, T, E>(&self, batch: B) -> Result<T, E>
     where
         M: Fn(&B, Weight) -> u64,
@@ -127,7 +127,8 @@ impl<M, C> LimitedConsumer<M, C> {
             .limit_call(self.demands(&costs), || (self.consumer)(batch))
     }
 
-    /// [`consume`](Self::consume) for a batch that has to be decoded. If a limiter is saturated, nothing is decoded.
+    /// Like [`consume`](Self::consume), for a batch that has to be decoded. If a limiter is saturated, nothing is
+    /// decoded.
     ///
     /// ```
     /// # use plimsoll::{Denied, Reason};
@@ -143,7 +144,7 @@ impl<M, C> LimitedConsumer<M, C> {
     ///
     /// # Errors
     ///
-    /// The error of `decode` or of the consumer, or the refusal.
+    /// Returns the error of `decode` or of the consumer, or the refusal.
     pub fn receive<R, B, T, E>(
         &self,
         raw: R,
@@ -158,11 +159,11 @@ impl<M, C> LimitedConsumer<M, C> {
         self.consume(decode(raw)?)
     }
 
-    /// [`consume`](Self::consume) for a consumer that returns a future. The wait blocks no thread.
+    /// Like [`consume`](Self::consume), for a consumer that returns a future. The wait blocks no thread.
     ///
     /// # Errors
     ///
-    /// The error of the consumer, or the refusal.
+    /// Returns the error of the consumer, or the refusal.
     pub async fn consume_async<B, T, E, F>(&self, batch: B) -> Result<T, E>
     where
         M: Fn(&B, Weight) -> u64,
@@ -178,11 +179,11 @@ impl<M, C> LimitedConsumer<M, C> {
             .await
     }
 
-    /// [`receive`](Self::receive) for a consumer that returns a future.
+    /// Like [`receive`](Self::receive), for a consumer that returns a future.
     ///
     /// # Errors
     ///
-    /// The error of `decode` or of the consumer, or the refusal.
+    /// Returns the error of `decode` or of the consumer, or the refusal.
     pub async fn receive_async<R, B, T, E, F>(
         &self,
         raw: R,

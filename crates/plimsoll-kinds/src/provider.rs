@@ -20,14 +20,14 @@ pub trait Provides {
     ///
     /// # Errors
     ///
-    /// If the limiter cannot be made. An error is never taken for "not limited".
+    /// Returns an error if the limiter cannot be made. An error is never taken for "not limited".
     fn limiter(&self, weight: Weight) -> Result<Option<AnyLimiter>, InvalidLimit>;
 
     /// Returns a basic limiter for all weights, if there is one.
     ///
     /// # Errors
     ///
-    /// If it cannot be made.
+    /// Returns an error if it cannot be made.
     fn basic(&self) -> Result<Option<Basic>, InvalidLimit> {
         Ok(None)
     }
@@ -90,8 +90,8 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The first error of `source`, if a weight occurs twice, or if `source` has a rate for one weight and a resource for
-    /// another.
+    /// Returns the first error of `source`, if a weight occurs twice, or if `source` has a rate for one weight and a
+    /// resource for another.
     pub fn of(source: &dyn Provides, weights: &[Weight]) -> Result<Self, InvalidLimit> {
         let mut builder = Self::builder();
         if let Some(basic) = source.basic()? {
@@ -171,7 +171,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// If the weight is limited by a [`Resource`].
+    /// Returns an error if the weight is limited by a [`Resource`].
     pub fn rate(&self, weight: Weight) -> Result<Option<Rate>, InvalidLimit> {
         let mut rates: Vec<Rate> = self.basics.iter().cloned().map(Rate::from).collect();
         for limiter in self.limiters(weight) {
@@ -201,7 +201,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that is saturated.
+    /// Returns the refusal of the first limiter that is saturated.
     #[inline]
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.check_basics()?;
@@ -273,8 +273,8 @@ impl ProviderBuilder {
     ///
     /// # Errors
     ///
-    /// If a weight has two limiters. Combine them by [`All`](plimsoll::All), or combine two providers by
-    /// [`Provider::all`].
+    /// Returns an error if a weight has two limiters. Combine them by [`All`](plimsoll::All), or combine two providers
+    /// by [`Provider::all`].
     pub fn build(self) -> Result<Provider, InvalidLimit> {
         let provider = Provider::new(self.basics, self.limits);
         let twice = provider

@@ -43,7 +43,7 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// If `resources` is empty.
+    /// Returns an error if `resources` is empty.
     pub fn all(resources: impl IntoIterator<Item = Self>) -> Result<Self, InvalidLimit> {
         let all = All::try_new(resources.into_iter().map(|resource| resource.limiter))?;
         Ok(all.into())

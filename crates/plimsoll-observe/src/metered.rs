@@ -48,7 +48,7 @@ impl<L: Limiter + ?Sized> Metered<L> {
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter, which is counted.
+    /// Returns the refusal of the limiter, which is counted.
     pub fn try_acquire(
         &self,
         method: impl Into<Method>,

@@ -53,7 +53,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// If another limiter is exported and nothing distinguishes the two: there is no
+    /// Returns an error if another limiter is exported and nothing distinguishes the two: there is no
     /// [label](MetricsBuilder::limiter_label), or both have the same name.
     pub fn meter<L>(&self, limiter: Arc<L>) -> Result<Metered<L>, InvalidMetrics>
     where
@@ -70,7 +70,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// As [`meter`](Self::meter).
+    /// Returns the errors of [`meter`](Self::meter).
     pub fn observe<L>(&self, limiter: &Arc<L>) -> Result<Observer, InvalidMetrics>
     where
         L: Limiter + ?Sized + 'static,
@@ -162,7 +162,8 @@ impl MetricsBuilder {
     ///
     /// # Errors
     ///
-    /// If a name is not valid in Prometheus, or two metrics have the same name. Nothing is registered then.
+    /// Returns an error if a name is not valid in Prometheus, or two metrics have the same name. Nothing is registered
+    /// then.
     pub fn register(self, registry: &mut Registry) -> Result<Metrics, InvalidMetrics> {
         self.0.check()?;
         Ok(self.export_from(registry))

@@ -158,7 +158,7 @@ impl PoliciesBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    /// Returns an error if a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
     pub fn build(mut self) -> Result<Policies, InvalidLimit> {
         let (mut handlers, declared) = (HashMap::new(), std::mem::take(&mut self.handlers));
         let (fallback, settings) = self.into_parts()?;

@@ -71,9 +71,9 @@ impl PoliciesBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies. `max_policies`, `policy_idle`,
-    /// `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) do not apply here, and are errors if they are set: nothing
-    /// is swept, callers are texts, and handlers have names.
+    /// Returns an error if a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    /// `max_policies`, `policy_idle`, `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) do not apply
+    /// here, and are errors if they are set: nothing is swept, callers are texts, and handlers have names.
     pub fn by_key<'a>(
         self,
         name: &str,
@@ -157,7 +157,7 @@ impl PolicyKeys {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     pub fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         match self.by(key) {
             By::State(states, key) => states.estimate(key, demand),
@@ -239,7 +239,7 @@ impl PolicyKeys {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<String>) + Send + 'static,

@@ -93,7 +93,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If the policies were [closed](Self::close).
+    /// Returns an error if the policies were [closed](Self::close).
     pub fn evaluate(
         &self,
         op: impl Into<OpCode>,
@@ -126,7 +126,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If the policies were [closed](Self::close).
+    /// Returns an error if the policies were [closed](Self::close).
     pub fn evaluate_by(
         &self,
         policy: Policy,
@@ -181,7 +181,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<Packet>) + Send + 'static,

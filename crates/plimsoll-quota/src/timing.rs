@@ -55,8 +55,8 @@ impl Timing {
     ///
     /// # Errors
     ///
-    /// If `report` or `settle` is zero, or `ttl` is not in whole seconds, longer than a day, or not longer than `report` plus three
-    /// times `settle`, so that a member that reports in time could lose its assignment.
+    /// Returns an error if `report` or `settle` is zero, or `ttl` is not in whole seconds, longer than a day, or not
+    /// longer than `report` plus three times `settle`, so that a member that reports in time could lose its assignment.
     pub fn try_new(
         report: Duration,
         settle: Duration,

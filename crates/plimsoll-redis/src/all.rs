@@ -38,7 +38,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the list is empty, contains a limiter twice, or contains a limiter of another store.
+    /// Returns an error if the list is empty, contains a limiter twice, or contains a limiter of another store.
     pub fn all(
         &self,
         limiters: impl IntoIterator<Item = RedisLimiter>,
@@ -71,7 +71,7 @@ impl RedisAll {
     ///
     /// # Errors
     ///
-    /// If the store does not decide.
+    /// Returns an error if the store does not decide.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let mut subjects = self.subjects(key.as_ref(), cost);
         subjects.decide(|_, _| None).await?;
@@ -93,7 +93,7 @@ impl RedisAll {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,

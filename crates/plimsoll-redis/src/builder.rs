@@ -23,7 +23,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the address is invalid.
+    /// Returns an error if the address is invalid.
     pub fn connect(url: &str) -> Result<Self, StoreError> {
         Self::builder(url).open()
     }
@@ -141,7 +141,7 @@ impl StoreBuilder {
     ///
     /// # Errors
     ///
-    /// If the address is invalid.
+    /// Returns an error if the address is invalid.
     pub fn open(self) -> Result<Store, StoreError> {
         let health = Arc::new(Health::new(self.clock.clone()));
         // A manual clock does not advance during an outage, so no duration can be required.

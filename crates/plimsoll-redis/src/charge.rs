@@ -40,7 +40,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<(), StoreError> {
         if self.holds_leases() || cost == 0 {
             return Ok(());

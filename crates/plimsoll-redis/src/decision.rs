@@ -43,7 +43,7 @@ impl Decision {
     ///
     /// # Errors
     ///
-    /// If the demand was refused.
+    /// Returns an error if the demand was refused.
     pub fn into_result(self) -> Result<RedisPermit, Denied> {
         match self {
             Self::Granted(permit) => Ok(permit),
@@ -159,7 +159,7 @@ impl RedisPermit {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The release is retried in the background until the lease expires.
+    /// Returns an error if the store does not answer. The release is retried in the background until the lease expires.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in std::mem::take(&mut self.leases) {

@@ -17,7 +17,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn add(&self, key: impl AsRef<[u8]>, amount: u64) -> Result<(), StoreError> {
         let key = self.key(key.as_ref());
         self.ask("add", key, amount, String::new()).await?;
@@ -29,7 +29,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn begin(&self, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let key = self.key(key.as_ref());
         self.ask("begin", key, 0, String::new()).await?;
@@ -40,7 +40,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn forget(&self, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
         self.store().delete(&self.key(key.as_ref())).await
     }
@@ -62,7 +62,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn look(&self, key: impl AsRef<[u8]>) -> Result<Seen, StoreError> {
         let key = self.key(key.as_ref());
         let mut answer = self.ask("look", key, 0, String::new()).await?;

@@ -70,8 +70,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If Redis cannot store the limit: a window of more than 1024 segments, a lease shorter than a millisecond, or an amount that is
-    /// too large (see [`RedisRule`]).
+    /// Returns an error if Redis cannot store the limit: a window of more than 1024 segments, a lease shorter than a
+    /// millisecond, or an amount that is too large (see [`RedisRule`]).
     pub fn limiter(
         &self,
         name: &str,
@@ -122,8 +122,8 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If Redis cannot store the limit, or the rule is of another kind: kinds have different states, so the usage would be lost. Create a
-    /// new limiter instead.
+    /// Returns an error if Redis cannot store the limit, or the rule is of another kind: kinds have different states,
+    /// so the usage would be lost. Create a new limiter instead.
     pub fn replace(&self, rule: impl Into<RedisRule>) -> Result<(), InvalidLimit> {
         let (inner, rule) = (&*self.inner, rule.into());
         if rule.kind() != inner.kind {
@@ -141,7 +141,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
+    /// Returns an error if the store does not decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is released.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let reporter = self.reporter(key.as_ref());
@@ -195,7 +195,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
@@ -214,7 +214,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not decide. If it took a lease nevertheless, the lease expires.
+    /// Returns an error if the store does not decide. If it took a lease nevertheless, the lease expires.
     pub async fn take_up_to(
         &self,
         key: impl AsRef<[u8]>,
@@ -265,7 +265,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not decide. Windows, logs and leases do not support reservations:
+    /// Returns an error if the store does not decide. Windows, logs and leases do not support reservations:
     /// [`Unsupported`](crate::StoreErrorKind::Unsupported).
     pub async fn reserve(
         &self,

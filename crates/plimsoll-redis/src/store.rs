@@ -156,7 +156,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store does not answer within the deadline, or the circuit is open.
+    /// Returns an error if the store does not answer within the deadline, or the circuit is open.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("PING");

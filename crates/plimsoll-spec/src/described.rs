@@ -36,7 +36,7 @@ impl DescribedLimit {
     ///
     /// # Errors
     ///
-    /// If the algorithm rejects a parameter.
+    /// Returns an error if the algorithm rejects a parameter.
     pub fn new(description: &Algorithm) -> Result<Self, InvalidSpec> {
         Ok(Self {
             limit: description.build()?,

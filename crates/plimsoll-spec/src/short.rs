@@ -117,7 +117,7 @@ pub fn is_rate(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// A hint at what was probably meant, to be appended to a message. It may be empty.
+/// Returns a hint at what was probably meant, to be appended to a message. It may be empty.
 pub fn read_rate(text: &str) -> Result<(u64, Duration), String> {
     let hint = |hint: String| match hint.as_str() {
         "" => hint,

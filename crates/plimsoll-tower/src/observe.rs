@@ -58,8 +58,8 @@ impl<L: Limits> HttpLimitLayer<L> {
     ///
     /// # Errors
     ///
-    /// If another limiter is already exported and their metrics could not be distinguished: the metrics have no label for the
-    /// limiter, or both limiters have the same name.
+    /// Returns an error if another limiter is already exported and their metrics could not be distinguished: the
+    /// metrics have no label for the limiter, or both limiters have the same name.
     pub fn metered(
         self,
         metrics: &Metrics,

@@ -160,7 +160,7 @@ impl PriorityHeader {
     ///
     /// # Errors
     ///
-    /// If `name` is not a valid name of a header field.
+    /// Returns an error if `name` is not a valid name of a header field.
     pub fn named(name: &str) -> Result<Self, InvalidHeaderName> {
         name.parse().map(Self)
     }

@@ -191,7 +191,8 @@ impl LoadShed {
     ///
     /// # Errors
     ///
-    /// If options contradict each other: the error names the first one, its value, and the expected range.
+    /// Returns an error if options contradict each other: the error names the first one, its value, and the expected
+    /// range.
     pub fn build(self) -> Result<(SheddingLayer, SheddingGate), InvalidLimit> {
         self.settings.check()?;
         let algorithm = match self.algorithm {

@@ -54,7 +54,7 @@ impl Concurrency {
     ///
     /// # Panics
     ///
-    /// If `limit` is 0.
+    /// Panics if `limit` is 0.
     #[track_caller]
     pub const fn new(limit: u64) -> Self {
         match Self::checked(limit) {
@@ -63,7 +63,7 @@ impl Concurrency {
         }
     }
 
-    /// [`new`](Self::new) for a number from outside the program.
+    /// Like [`new`](Self::new), but returns an error instead of panicking. For a number from outside the program.
     ///
     /// ```
     /// use plimsoll::Concurrency;
@@ -74,7 +74,7 @@ impl Concurrency {
     ///
     /// # Errors
     ///
-    /// If `limit` is 0.
+    /// Returns an error if `limit` is 0.
     pub fn try_new(limit: u64) -> Result<Self, InvalidLimit> {
         Self::checked(limit).map_err(|unmet| unmet.with(limit))
     }

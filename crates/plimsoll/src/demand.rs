@@ -216,8 +216,8 @@ impl Demand {
         self
     }
 
-    /// [`until`](Self::until), for a demand that waits already, at a limiter that another one replaces: no queue refuses
-    /// it because of its bound or its time-out, and it waits even where there is no queue.
+    /// Like [`until`](Self::until), for a demand that waits already, at a limiter that another one replaces: no queue
+    /// refuses it because of its bound or its time-out, and it waits even where there is no queue.
     #[doc(hidden)]
     pub fn kept_until(mut self, deadline: Option<Moment>) -> Self {
         self.patience = Patience::Kept(deadline.unwrap_or(Moment::NEVER));

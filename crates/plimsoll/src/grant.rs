@@ -157,7 +157,8 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// [`give_back`](Self::give_back) with the parts of the grant: these fit registers, and a [`Grant`] is passed in memory.
+    /// Like [`give_back`](Self::give_back), with the parts of the grant: these fit registers, and a [`Grant`] is passed
+    /// in memory.
     #[doc(hidden)]
     #[inline]
     fn give_back_parts(&self, cost: u64, taken: Moment, how: (Priority, bool), outcome: Outcome) {
@@ -171,7 +172,7 @@ pub trait Source: Send + Sync {
         self.give_back(grant, outcome);
     }
 
-    /// [`undo`](Self::undo), for a source that may have been reset in the instant of the grant.
+    /// Like [`undo`](Self::undo), for a source that may have been reset in the instant of the grant.
     #[doc(hidden)]
     fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
         let _ = era;

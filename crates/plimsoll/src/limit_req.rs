@@ -55,7 +55,7 @@ impl LimitReq {
     ///
     /// # Panics
     ///
-    /// If `requests` is 0.
+    /// Panics if `requests` is 0.
     #[track_caller]
     pub const fn per_second(requests: u64) -> Self {
         Self::new(Quota::per_second(requests))

@@ -89,7 +89,7 @@ pub trait Limiter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
 
     /// Returns the numbers of the limiter, for operators: the limit, the numbers in use and waiting, totals.
@@ -106,7 +106,7 @@ pub trait Limiter: Send + Sync {
         })
     }
 
-    /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the limiter, and can be stored.
+    /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the limiter, and can be stored.
     ///
     /// A limiter with a queue implements it. The default asks [`try_acquire`](Self::try_acquire) at once.
     fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
@@ -120,7 +120,7 @@ pub trait Limiter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the demand is refused, or would have to wait longer than its time-out.
+    /// Returns an error if the demand is refused, or would have to wait longer than its time-out.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         self.try_acquire(demand).map(Reservation::ready)
     }
@@ -132,7 +132,7 @@ pub trait Limiter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         let seen = self.snapshot();
         let cost = demand.cost;
@@ -198,12 +198,12 @@ pub trait Limiter: Send + Sync {
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 pub trait LimiterExt: Limiter {
-    /// [`acquire`](Limiter::acquire) that blocks the thread while it waits. For threads outside of async runtimes;
+    /// Like [`acquire`](Limiter::acquire), but blocks the thread while it waits. For threads outside of async runtimes;
     /// [`Demand::within`] bounds the wait.
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
+    /// Returns [`Denied`] with the reason.
     fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         crate::blocking::wait(self.acquire(demand.into()))
     }
@@ -217,7 +217,7 @@ pub trait LimiterExt: Limiter {
     ///
     /// # Errors
     ///
-    /// [`Saturated`](Reason::Saturated), with the name of the limiter.
+    /// Returns [`Saturated`](Reason::Saturated), with the name of the limiter.
     #[inline]
     fn check_saturation(&self) -> Result<(), Denied> {
         match self.internals() {
@@ -272,8 +272,8 @@ pub trait LimiterExt: Limiter {
         self.internals()?.insight()
     }
 
-    /// [`try_acquire`](Limiter::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
-    /// counted.
+    /// Like [`try_acquire`](Limiter::try_acquire), for a caller that will wait if it is refused, so that a refusal need
+    /// not be counted.
     #[doc(hidden)]
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {

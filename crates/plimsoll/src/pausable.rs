@@ -108,7 +108,7 @@ impl<R: Rule> Gate<Pausable<R>> {
         self.change_rule(|rule| rule.pause_until(until));
     }
 
-    /// [`pause_until`](Self::pause_until) for `span` from now.
+    /// Like [`pause_until`](Self::pause_until), for `span` from now.
     ///
     /// For responses with a time to wait, such as a `Retry-After` field in seconds.
     pub fn pause_for(&self, span: Duration) {

@@ -21,11 +21,11 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// [`try_acquire`](Self::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
-    /// counted.
+    /// Like [`try_acquire`](Self::try_acquire), for a caller that will wait if it is refused, so that a refusal need
+    /// not be counted.
     #[doc(hidden)]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.try_acquire(key, demand)
@@ -68,7 +68,7 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the demand is refused, or would have to wait longer than its time-out.
+    /// Returns an error if the demand is refused, or would have to wait longer than its time-out.
     fn reserve_owned(&self, key: &Q, demand: Demand) -> Result<Reservation<'static>, Denied> {
         let permit = self.try_acquire(key, demand)?;
         Ok(Reservation::ready(permit.into_owned()))

@@ -318,7 +318,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// [`undo`](Self::undo) that calls `undo` if the permit [does not know its limiter](Self::is_spent), with the
+    /// Like [`undo`](Self::undo), but calls `undo` if the permit [does not know its limiter](Self::is_spent), with the
     /// arguments of [`Source::undo`]. For authors of limiters.
     pub fn undo_by(mut self, undo: impl FnOnce(Grant, bool)) {
         if !self.is_spent() {

@@ -30,8 +30,8 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0, or `period` is zero or longer than 146 years. [`try_new`](Self::try_new) returns an error
-    /// instead.
+    /// Panics if `units` is 0, or `period` is zero or longer than 146 years. [`try_new`](Self::try_new) returns an
+    /// error instead.
     #[track_caller]
     pub const fn new(units: u64, period: Duration) -> Self {
         match Self::checked(units, period) {
@@ -44,7 +44,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// If `units` is 0, or `period` is zero or longer than 146 years.
+    /// Returns an error if `units` is 0, or `period` is zero or longer than 146 years.
     pub fn try_new(units: u64, period: Duration) -> Result<Self, InvalidLimit> {
         Self::checked(units, period).map_err(|unmet| match unmet.field {
             "limit" => unmet.with(units),
@@ -87,7 +87,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_second(units: u64) -> Self {
         Self::new(units, Duration::from_secs(1))
@@ -97,7 +97,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_minute(units: u64) -> Self {
         Self::new(units, Duration::from_secs(60))
@@ -107,7 +107,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_hour(units: u64) -> Self {
         Self::new(units, Duration::from_secs(3600))
@@ -117,7 +117,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_day(units: u64) -> Self {
         Self::new(units, Duration::from_secs(86_400))
@@ -127,7 +127,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_week(units: u64) -> Self {
         Self::new(units, Duration::from_secs(7 * 86_400))

@@ -196,7 +196,7 @@ impl<'a> Reservation<'a> {
         Self::of(made_at, ready_at, Foreign(permit))
     }
 
-    /// [`from_future`](Self::from_future) for a reservation with its own undo.
+    /// Like [`from_future`](Self::from_future), for a reservation with its own undo.
     pub(crate) fn of(
         made_at: Moment,
         ready_at: Option<Moment>,
@@ -295,7 +295,7 @@ impl<'a> Reservation<'a> {
     ///
     /// # Errors
     ///
-    /// If the limiter was closed, or the reservation held a place in the queue and lost it.
+    /// Returns an error if the limiter was closed, or the reservation held a place in the queue and lost it.
     pub fn wait_blocking(self) -> Result<Permit<'a>, Denied> {
         crate::blocking::wait(self)
     }

@@ -122,7 +122,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     ///
-    /// If it does not fit now. The state is then equivalent to the one before.
+    /// Returns an error if it does not fit now. The state is then equivalent to the one before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal>;
 
     /// Returns the amount that could be taken now.
@@ -145,7 +145,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     ///
-    /// The refusal that `take` would return.
+    /// Returns the refusal that `take` would return.
     fn peek(&self, state: &Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.take(&mut state.clone(), now, cost)
     }

@@ -68,7 +68,7 @@ impl CpuLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, or a check interval of 0.
+    /// Returns [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, or a check interval of 0.
     /// [`Source`](BuildError::Source): the first measurement failed.
     pub fn build(self, sampler: &Sampler) -> Result<CpuLimiter, BuildError> {
         self.settings.check()?;

@@ -65,9 +65,9 @@ impl MemoryLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike as large as the hard limit, a check
-    /// interval of 0, or percentages with a source that knows no total. [`Source`](BuildError::Source): the first
-    /// measurement failed.
+    /// Returns [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike as large as the hard
+    /// limit, a check interval of 0, or percentages with a source that knows no total. [`Source`](BuildError::Source):
+    /// the first measurement failed.
     pub fn build(self, sampler: &Sampler) -> Result<MemoryLimiter, BuildError> {
         self.settings.check()?;
         let limits = self.limits;

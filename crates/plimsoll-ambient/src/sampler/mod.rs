@@ -82,7 +82,7 @@ impl Sampler {
         self.shared.sources().memory = Some(Arc::new(make));
     }
 
-    /// [`memory_source`](Self::memory_source) for processor time.
+    /// Like [`memory_source`](Self::memory_source), for processor time.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -116,8 +116,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// The error of the first measurement that failed. The others are taken nevertheless, and each limiter has its own
-    /// error in `last_error`.
+    /// Returns the error of the first measurement that failed. The others are taken nevertheless, and each limiter has
+    /// its own error in `last_error`.
     pub fn sample(&self) -> Result<(), SourceError> {
         let mut result = Ok(());
         for watch in self.shared.watches() {
@@ -160,7 +160,7 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn spawn(&self) -> std::io::Result<SamplerThread> {
         SamplerThread::start(&self.shared)
     }

@@ -66,7 +66,7 @@ impl Origin {
     ///
     /// # Errors
     ///
-    /// A hint, to be appended to `expected a server such as …`.
+    /// Returns a hint, to be appended to `expected a server such as …`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text
             .split_once("://")

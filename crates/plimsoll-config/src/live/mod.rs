@@ -150,7 +150,8 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, has mistakes, or memory or processor time cannot be measured. Nothing is changed then.
+    /// Returns an error if it cannot be read, has mistakes, or memory or processor time cannot be measured. Nothing is
+    /// changed then.
     pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
         self.replace(&Config::from_file(path)?)
     }
@@ -167,12 +168,12 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If memory or processor time is limited and cannot be measured. Nothing is changed then.
+    /// Returns an error if memory or processor time is limited and cannot be measured. Nothing is changed then.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         self.replace_from(config, &[])
     }
 
-    /// [`replace`](Self::replace), with the saved state of an earlier process for limiters that are added.
+    /// Like [`replace`](Self::replace), with the saved state of an earlier process for limiters that are added.
     fn replace_from(&self, config: &Config, saved: &[Saved]) -> Result<Changes, ConfigError> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         removed.retain(|_, live| Arc::strong_count(live) > 1 || live.matters());

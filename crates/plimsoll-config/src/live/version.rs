@@ -206,7 +206,7 @@ impl Version {
         }
     }
 
-    /// [`own`](Self::own) for a permit that borrows nothing.
+    /// Like [`own`](Self::own), for a permit that borrows nothing.
     pub(super) fn own_shared(&self, permit: Permit<'static>) -> Permit<'static> {
         self.own(permit).into_owned()
     }

@@ -64,12 +64,12 @@ impl FileWatch {
     ///
     /// # Errors
     ///
-    /// The error of [`Limits::replace_file`]. The same error is returned once.
+    /// Returns the error of [`Limits::replace_file`]. The same error is returned once.
     pub fn check(&mut self, limits: &Limits) -> Option<Result<Changes, ConfigError>> {
         self.check_with(|config| limits.replace(config))
     }
 
-    /// [`check`](Self::check), for limits that `replace` changes.
+    /// Like [`check`](Self::check), for limits that `replace` changes.
     #[doc(hidden)]
     pub fn check_with(
         &mut self,
@@ -146,7 +146,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn watch_file(
         self: &Arc<Self>,
         path: impl AsRef<Path>,

@@ -82,8 +82,8 @@ impl FleetBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting does not fit the limit: a share that is not above 0 and at most 1, or borrowing from a limit with leases or
-    /// gaps.
+    /// Returns an error if a setting does not fit the limit: a share that is not above 0 and at most 1, or borrowing
+    /// from a limit with leases or gaps.
     ///
     /// ```
     /// use plimsoll::TokenBucket;

@@ -79,7 +79,7 @@ impl FleetKey {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     ///
     /// ```no_run
     /// use plimsoll_redis::FleetKey;

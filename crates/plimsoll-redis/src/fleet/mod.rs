@@ -130,7 +130,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// If some permits could not be returned. They are lost until the limit has refilled.
+    /// Returns an error if some permits could not be returned. They are lost until the limit has refilled.
     pub async fn give_back(&self) -> Result<(), StoreError> {
         self.shared.now().return_borrowed().await
     }
@@ -154,7 +154,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// As [`FleetBuilder::build`]. Then nothing is changed.
+    /// Returns the errors of [`FleetBuilder::build`]. Then nothing is changed.
     pub fn replace(&self, with: FleetBuilder) -> Result<(), InvalidLimit> {
         self.shared.replace(with)
     }

@@ -151,7 +151,7 @@ impl<P> StoreDecision<P> {
     ///
     /// # Errors
     ///
-    /// The [refusal](StoreAnswers::denied) of the decision.
+    /// Returns the [refusal](StoreAnswers::denied) of the decision.
     pub fn into_result(self) -> Result<P, Denied> {
         let Self {
             answers, permits, ..

@@ -101,9 +101,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store does not decide. Nothing is charged then, except that rates may have been charged after
-    /// [`TimedOut`](StoreErrorKind::TimedOut) or [`Unreachable`](StoreErrorKind::Unreachable); leases are released. A limiter of
-    /// another store is [`Unsupported`](StoreErrorKind::Unsupported). If the caller drops the future, grants are undone.
+    /// Returns an error if the store does not decide. Nothing is charged then, except that rates may have been charged
+    /// after [`TimedOut`](StoreErrorKind::TimedOut) or [`Unreachable`](StoreErrorKind::Unreachable); leases are
+    /// released. A limiter of another store is [`Unsupported`](StoreErrorKind::Unsupported). If the caller drops the
+    /// future, grants are undone.
     pub async fn decide_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreDecision, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
         if let Some(refused) = too_large(&subjects, &places) {
@@ -130,7 +131,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn peek_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreAnswers, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
         subjects.peek(|_, _| None).await?;
@@ -141,7 +142,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. In a cluster, some asks may have been charged.
+    /// Returns an error if the store does not answer. In a cluster, some asks may have been charged.
     pub async fn charge_all(&self, asks: &[StoreAsk<'_>]) -> Result<(), StoreError> {
         let charged = |ask: &&StoreAsk<'_>| ask.cost > 0 && !ask.limiter.holds_leases();
         let asks: Vec<_> = asks.iter().filter(charged).copied().collect();

@@ -47,7 +47,8 @@ impl StorePermits {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. Then rates stay charged, and leases are released in the background.
+    /// Returns an error if the store does not answer. Then rates stay charged, and leases are released in the
+    /// background.
     pub async fn undo(mut self) -> Result<(), StoreError> {
         self.taken.undo_all().await
     }
@@ -58,7 +59,7 @@ impl StorePermits {
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The release is retried in the background until the leases expire.
+    /// Returns an error if the store does not answer. The release is retried in the background until the leases expire.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in self.leases() {

@@ -39,7 +39,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// If the channel is empty, or also closed.
+    /// Returns an error if the channel is empty, or also closed.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.try_recv_with_permit().map(WithPermit::into_inner)
     }
@@ -48,12 +48,12 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// If the channel is empty, or also closed.
+    /// Returns an error if the channel is empty, or also closed.
     pub fn try_recv_with_permit(&mut self) -> Result<WithPermit<T>, TryRecvError> {
         self.items.try_recv()
     }
 
-    /// [`recv_with_permit`](Self::recv_with_permit), for hand-written futures.
+    /// Like [`recv_with_permit`](Self::recv_with_permit), for hand-written futures.
     pub fn poll_recv_with_permit(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithPermit<T>>> {
         self.items.poll_recv(cx)
     }

@@ -57,7 +57,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// The item, if the limiter refuses it or the channel is closed.
+    /// Returns the item, if the limiter refuses it or the channel is closed.
     pub fn try_send(&self, item: T) -> Result<(), SendError<T>> {
         if self.is_closed() {
             return Err(SendError::Closed(item));
@@ -74,7 +74,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// The item, if the limiter refuses it, before or after waiting, or the channel is or becomes closed.
+    /// Returns the item, if the limiter refuses it, before or after waiting, or the channel is or becomes closed.
     pub async fn send(&self, item: T) -> Result<(), SendError<T>> {
         match self.wait((self.cost)(&item)).await {
             Ok(permit) => deliver(&self.items, item, permit),
@@ -86,7 +86,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// If the limiter refuses, or the channel is or becomes closed.
+    /// Returns an error if the limiter refuses, or the channel is or becomes closed.
     pub async fn reserve(&self, demand: impl Into<Demand>) -> Result<Slot<T>, SendError<()>> {
         match self.wait(demand.into()).await {
             Ok(permit) => Ok(self.slot(permit)),
@@ -98,7 +98,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// If the limiter refuses, or the channel is closed.
+    /// Returns an error if the limiter refuses, or the channel is closed.
     pub fn try_reserve(&self, demand: impl Into<Demand>) -> Result<Slot<T>, SendError<()>> {
         if self.is_closed() {
             return Err(SendError::Closed(()));

@@ -54,7 +54,7 @@ impl<T> Slot<T> {
     ///
     /// # Errors
     ///
-    /// The item, if it costs more than was reserved, or the channel is closed.
+    /// Returns the item, if it costs more than was reserved, or the channel is closed.
     pub fn send(self, item: T) -> Result<(), SendError<T>> {
         let (cost, room) = ((self.cost)(&item).cost, self.room());
         if cost > room {

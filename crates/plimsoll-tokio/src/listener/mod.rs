@@ -183,7 +183,7 @@ impl<A: Accept> LimitedListener<A> {
     ///
     /// # Errors
     ///
-    /// If the operating system does not report it.
+    /// Returns an error if the operating system does not report it.
     pub fn local_addr(&self) -> io::Result<A::Addr> {
         self.accept.local_addr()
     }
@@ -195,7 +195,7 @@ impl<A: Accept> LimitedListener<A> {
     ///
     /// # Errors
     ///
-    /// If the total limiter was closed.
+    /// Returns an error if the total limiter was closed.
     pub async fn accept(&mut self) -> Result<(Connection<A::Io>, A::Addr), Denied> {
         let mut waited = None;
         loop {

@@ -39,18 +39,19 @@ impl Budget {
     ///
     /// # Panics
     ///
-    /// If `bytes` is 0.
+    /// Panics if `bytes` is 0.
     #[track_caller]
     #[must_use]
     pub fn per_second(bytes: u64) -> Self {
         Self::greedy(Quota::per_second(bytes))
     }
 
-    /// [`per_second`](Self::per_second) for a number from outside the program.
+    /// Like [`per_second`](Self::per_second), but returns an error instead of panicking. For a number from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `bytes` is 0.
+    /// Returns an error if `bytes` is 0.
     pub fn try_per_second(bytes: u64) -> Result<Self, InvalidLimit> {
         Quota::try_new(bytes, Duration::from_secs(1)).map(Self::greedy)
     }

@@ -30,7 +30,7 @@ pub type PerAddressLayer =
 ///
 /// # Panics
 ///
-/// If one of the numbers is 0. [`try_per_address`] returns an error instead.
+/// Panics if one of the numbers is 0. [`try_per_address`] returns an error instead.
 #[track_caller]
 pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     match try_per_address(rate, burst) {
@@ -39,11 +39,11 @@ pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     }
 }
 
-/// [`per_address`] for numbers that come from outside of the program.
+/// Like [`per_address`], but returns an error instead of panicking. For numbers from outside the program.
 ///
 /// # Errors
 ///
-/// If one of the numbers is 0.
+/// Returns an error if one of the numbers is 0.
 ///
 /// ```
 /// use plimsoll_tower::try_per_address;

@@ -99,7 +99,7 @@ impl<L: Limits> Watched<L> {
     ///
     /// # Errors
     ///
-    /// If the body has stalled before.
+    /// Returns an error if the body has stalled before.
     pub(super) fn begin(&mut self) -> Result<(), Stalled> {
         let mut inside = self.cell.lock();
         if inside.stalled {

@@ -44,17 +44,17 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
+    /// Panics if it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
     #[track_caller]
     pub fn of(pointer: &str) -> Self {
         or_panic(Self::try_of(pointer))
     }
 
-    /// [`of`](Self::of) for a pointer that comes from outside of the program.
+    /// Like [`of`](Self::of), but returns an error instead of panicking. For a pointer from outside the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    /// Returns an error if it is not a JSON pointer: it must be empty or begin with a slash.
     pub fn try_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Number).map(Self)
     }
@@ -71,17 +71,18 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer. [`try_length_of`](Self::try_length_of) returns an error instead.
+    /// Panics if it is not a JSON pointer. [`try_length_of`](Self::try_length_of) returns an error instead.
     #[track_caller]
     pub fn length_of(pointer: &str) -> Self {
         or_panic(Self::try_length_of(pointer))
     }
 
-    /// [`length_of`](Self::length_of) for a pointer that comes from outside of the program.
+    /// Like [`length_of`](Self::length_of), but returns an error instead of panicking. For a pointer from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    /// Returns an error if it is not a JSON pointer: it must be empty or begin with a slash.
     pub fn try_length_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Length).map(Self)
     }
@@ -98,7 +99,7 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer.
+    /// Panics if it is not a JSON pointer.
     #[track_caller]
     pub fn and(self, pointer: &str) -> Self {
         or_panic(self.0.and(pointer, Of::Number).map(Self))
@@ -116,7 +117,7 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer.
+    /// Panics if it is not a JSON pointer.
     #[track_caller]
     pub fn and_length_of(self, pointer: &str) -> Self {
         or_panic(self.0.and(pointer, Of::Length).map(Self))

@@ -53,7 +53,7 @@ impl JsonUsage {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
+    /// Panics if it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
     #[track_caller]
     pub fn of(pointer: &str) -> Self {
         match Self::try_of(pointer) {
@@ -62,11 +62,11 @@ impl JsonUsage {
         }
     }
 
-    /// [`of`](Self::of) for a pointer that comes from outside of the program.
+    /// Like [`of`](Self::of), but returns an error instead of panicking. For a pointer from outside the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    /// Returns an error if it is not a JSON pointer: it must be empty or begin with a slash.
     ///
     /// ```
     /// use plimsoll_tower::json::JsonUsage;

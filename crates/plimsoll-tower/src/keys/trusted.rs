@@ -71,7 +71,7 @@ impl TrustedProxies {
     ///
     /// # Errors
     ///
-    /// If one of them is neither a network nor an address, or has bits beyond its prefix.
+    /// Returns an error if one of them is neither a network nor an address, or has bits beyond its prefix.
     pub fn parse<T: AsRef<str>>(
         networks: impl IntoIterator<Item = T>,
     ) -> Result<Self, InvalidLimit> {

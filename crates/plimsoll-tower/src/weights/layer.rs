@@ -68,8 +68,8 @@ impl WeightsLayer {
     ///
     /// # Panics
     ///
-    /// If bytes on the network are limited by a resource: their permits would never be returned. [`try_new`](Self::try_new) returns
-    /// an error instead.
+    /// Panics if bytes on the network are limited by a resource: their permits would never be returned.
+    /// [`try_new`](Self::try_new) returns an error instead.
     #[track_caller]
     pub fn new(provider: &Provider) -> Self {
         match Self::try_new(provider) {
@@ -82,7 +82,7 @@ impl WeightsLayer {
     ///
     /// # Errors
     ///
-    /// If bytes on the network are limited by a resource: their permits would never be returned.
+    /// Returns an error if bytes on the network are limited by a resource: their permits would never be returned.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};

@@ -87,8 +87,8 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter, with the name of the weight if the limiter has no name. A handler turns it into a response, for
-    /// instance with the status of its [class](crate::answer::Class):
+    /// Returns the refusal of the limiter, with the name of the weight if the limiter has no name. A handler turns it
+    /// into a response, for instance with the status of its [class](crate::answer::Class):
     ///
     /// ```
     /// use http::{Response, StatusCode};

@@ -88,7 +88,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If the options are invalid; see [`check`](Self::check).
+    /// Returns an error if the options are invalid; see [`check`](Self::check).
     pub fn builder<L: Limit>(
         self,
         limit: impl FnOnce(&Self) -> L,

@@ -154,7 +154,7 @@ impl<L: Limit> WindowedBuilder<L> {
     ///
     /// # Errors
     ///
-    /// If a setting is outside the range that its method documents.
+    /// Returns an error if a setting is outside the range that its method documents.
     pub fn build(self) -> Result<Windowed<L>, InvalidLimit> {
         let windows = [
             ("min_window", self.min_window),

@@ -57,7 +57,7 @@ impl All {
     ///
     /// # Panics
     ///
-    /// If `members` is empty.
+    /// Panics if `members` is empty.
     #[track_caller]
     pub fn new(members: impl IntoIterator<Item = Arc<dyn Limiter>>) -> Self {
         match Self::try_new(members) {
@@ -70,7 +70,7 @@ impl All {
     ///
     /// # Errors
     ///
-    /// If `members` is empty.
+    /// Returns an error if `members` is empty.
     pub fn try_new(
         members: impl IntoIterator<Item = Arc<dyn Limiter>>,
     ) -> Result<Self, InvalidLimit> {
@@ -109,7 +109,7 @@ impl All {
     ///
     /// # Errors
     ///
-    /// The refusal of the first member that refuses, with the moment at which all would grant.
+    /// Returns the refusal of the first member that refuses, with the moment at which all would grant.
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         self.members.try_acquire(demand.into())
     }

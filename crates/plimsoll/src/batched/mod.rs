@@ -59,7 +59,7 @@ impl<R: Rule> Batched<R> {
     ///
     /// # Panics
     ///
-    /// If `batch` is 0 or above the limit.
+    /// Panics if `batch` is 0 or above the limit.
     #[track_caller]
     pub fn new(gate: Gate<R>, batch: u64) -> Self {
         match Self::try_new(gate, batch) {
@@ -72,7 +72,7 @@ impl<R: Rule> Batched<R> {
     ///
     /// # Errors
     ///
-    /// If `batch` is 0 or above the limit.
+    /// Returns an error if `batch` is 0 or above the limit.
     pub fn try_new(gate: Gate<R>, batch: u64) -> Result<Self, InvalidLimit> {
         const {
             assert!(
@@ -127,7 +127,7 @@ impl<R: Rule> Batched<R> {
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter. Other threads may return their stock earlier than its hint.
+    /// Returns the refusal of the limiter. Other threads may return their stock earlier than its hint.
     #[inline]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();

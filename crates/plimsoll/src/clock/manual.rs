@@ -115,7 +115,7 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// If a waker or a rule panics: after the clock has arrived and all other waiters are served.
+    /// Panics if a waker or a rule panics: after the clock has arrived and all other waiters are served.
     pub fn advance_to(&self, moment: Moment) {
         let mut panics = First::default();
         self.ring_until(moment, &mut panics);

@@ -69,7 +69,7 @@ impl<T: Send + 'static> Events<T> {
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn listen(mut self, mut callback: impl FnMut(T) + Send + 'static) -> io::Result<Listener> {
         let shared = Arc::new(Shared::default());
         let stop = Box::new(self.stop());

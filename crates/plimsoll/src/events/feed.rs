@@ -165,7 +165,7 @@ impl<T> Events<T> {
         }
     }
 
-    /// [`recv`](Self::recv) that blocks the thread while it waits.
+    /// Like [`recv`](Self::recv), but blocks the thread while it waits.
     pub fn recv_blocking(&mut self) -> Option<T> {
         crate::blocking::wait(self.recv())
     }

@@ -103,7 +103,7 @@ impl<T: Clone> Listeners<T> {
         }
     }
 
-    /// [`emit`](Self::emit) that leaves the waking to the caller. Returns whether there still are subscribers.
+    /// Like [`emit`](Self::emit), but leaves the waking to the caller. Returns whether there still are subscribers.
     pub(crate) fn store(&self, event: T, wake: &mut dyn FnMut(Waker)) -> bool {
         let mut feeds = self.feeds();
         feeds.retain(|feed| feed.emit(event.clone(), wake));

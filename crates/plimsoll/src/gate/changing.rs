@@ -37,8 +37,8 @@ impl<R: Rule> Gate<R> {
         self.replace_rule(rule, self.core.clock.precise_now(), carry, None);
     }
 
-    /// [`replace`](Self::replace), for rules of which it is not known whether their permits are returned. If that begins a
-    /// new state, `start` is what others number it by.
+    /// Like [`replace`](Self::replace), for rules of which it is not known whether their permits are returned. If that
+    /// begins a new state, `start` is what others number it by.
     pub(crate) fn replace_rule(
         &self,
         mut rule: R,
@@ -211,7 +211,7 @@ impl Gate<Concurrency> {
     ///
     /// # Errors
     ///
-    /// If `limit` is 0.
+    /// Returns an error if `limit` is 0.
     pub fn resize(&self, limit: u64) -> Result<(), InvalidLimit> {
         let _valid = Concurrency::try_new(limit)?;
         self.core.enter(self.core.clock.precise_now(), |turn| {

@@ -188,7 +188,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
         self.core.estimate(demand.into(), true)
     }
@@ -198,7 +198,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// [`Saturated`](crate::Reason::Saturated) if not.
+    /// Returns [`Saturated`](crate::Reason::Saturated) if not.
     #[inline]
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.core.check_saturation()

@@ -193,7 +193,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and the time after which the demand would be granted.
     #[inline(always)]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
@@ -244,7 +244,7 @@ impl<R: Rule> Gate<R> {
         Acquire::of(Owner::Borrowed(&*self.core), demand.into())
     }
 
-    /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the gate.
+    /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the gate.
     ///
     /// For tasks that are spawned, and for permits that are stored in a struct.
     ///
@@ -262,7 +262,7 @@ impl<R: Rule> Gate<R> {
         Acquire::of(self.shared(), demand.into())
     }
 
-    /// [`acquire`](Self::acquire) that blocks the thread while it waits. For threads outside of async runtimes.
+    /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. For threads outside of async runtimes.
     ///
     /// Within a runtime it blocks a worker, and perhaps the tasks that would return the permits it waits for.
     ///
@@ -281,7 +281,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
+    /// Returns [`Denied`] with the reason.
     pub fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         crate::blocking::wait(self.acquire(demand))
     }
@@ -306,13 +306,14 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// If the demand is refused, or would have to wait longer than its time-out. Nothing is taken then.
+    /// Returns an error if the demand is refused, or would have to wait longer than its time-out. Nothing is taken
+    /// then.
     pub fn reserve(&self, demand: impl Into<Demand>) -> Result<Reservation<'_>, Denied> {
         let owner = Owner::Borrowed(&*self.core);
         self.core.reserve(owner, demand.into())
     }
 
-    /// [`reserve`](Self::reserve) with a reservation that does not borrow the gate, and can be stored.
+    /// Like [`reserve`](Self::reserve), with a reservation that does not borrow the gate, and can be stored.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Reservation, TokenBucket};
@@ -327,7 +328,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve).
+    /// Returns the errors of [`reserve`](Self::reserve).
     pub fn reserve_owned(&self, demand: impl Into<Demand>) -> Result<Reservation<'static>, Denied> {
         self.core.reserve(self.shared(), demand.into())
     }

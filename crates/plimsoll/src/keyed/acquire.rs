@@ -135,7 +135,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     pub(super) fn lease<Q>(&self, key: &Q, now: Moment) -> Result<Lease<R>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,

@@ -125,7 +125,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     ///
     /// # Panics
     ///
-    /// If `max_keys` is 0.
+    /// Panics if `max_keys` is 0.
     #[track_caller]
     pub fn max_keys(self, max_keys: usize) -> Self {
         match self.try_max_keys(max_keys) {
@@ -134,11 +134,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         }
     }
 
-    /// [`max_keys`](Self::max_keys) for a number from outside the program. Default: a million.
+    /// Like [`max_keys`](Self::max_keys), but returns an error instead of panicking. For a number from outside the
+    /// program. Default: a million.
     ///
     /// # Errors
     ///
-    /// If `max_keys` is 0: every key would be refused.
+    /// Returns an error if `max_keys` is 0: every key would be refused.
     pub fn try_max_keys(mut self, max_keys: usize) -> Result<Self, InvalidLimit> {
         if max_keys == 0 {
             return Err(InvalidLimit::new("max_keys", max_keys, "at least 1"));

@@ -90,7 +90,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<K>) + Send + 'static,

@@ -51,7 +51,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     #[doc(hidden)]
     pub fn restore<Q>(&self, key: &Q, state: impl Fn(&R, Moment) -> R::State) -> Result<(), Denied>
     where

@@ -289,19 +289,19 @@ impl<R: Rule> Lease<R> {
         }
     }
 
-    /// [`Gate::try_acquire`], for a permit of the key.
+    /// Like [`Gate::try_acquire`], for a permit of the key.
     pub(super) fn try_acquire_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
         let spent = spend(self.try_acquire(demand)?);
         Ok(self.permit(spent))
     }
 
-    /// [`LimiterExt::attempt`], for a permit of the key.
+    /// Like [`LimiterExt::attempt`], for a permit of the key.
     pub(super) fn attempt_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
         let spent = spend(LimiterExt::attempt(&*self, demand)?);
         Ok(self.permit(spent))
     }
 
-    /// [`Gate::take_up_to`], for a permit of the key.
+    /// Like [`Gate::take_up_to`], for a permit of the key.
     pub(super) fn take_up_to_owned(self, most: u64) -> Permit<'static> {
         let spent = spend(self.take_up_to(most));
         self.permit(spent)

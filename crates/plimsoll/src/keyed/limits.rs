@@ -31,7 +31,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If too many keys have a limit of their own.
+    /// Returns an error if too many keys have a limit of their own.
     pub fn set_limit<Q>(&self, key: &Q, mut rule: R, carry: Carry) -> Result<(), Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -194,7 +194,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If `max_keys` is 0.
+    /// Returns an error if `max_keys` is 0.
     pub fn set_max_keys(&self, max_keys: usize) -> Result<(), InvalidLimit> {
         if max_keys == 0 {
             return Err(InvalidLimit::new("max_keys", max_keys, "at least 1"));
@@ -270,7 +270,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Concurrency, S> {
     ///
     /// # Errors
     ///
-    /// If `limit` is 0.
+    /// Returns an error if `limit` is 0.
     pub fn resize(&self, limit: u64) -> Result<(), InvalidLimit> {
         let rule = Concurrency::try_new(limit)?;
         self.change(rule, Carry::AsIs, |gate, rule, _, _| {

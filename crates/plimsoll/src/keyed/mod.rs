@@ -108,7 +108,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and the time after which the demand would be granted.
     // Always in line: the less a decision executes, the more of the next one the processor can begin while it waits for memory.
     #[inline(always)]
     pub fn try_acquire<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied>
@@ -225,11 +225,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         AcquireKey::new(self, key, demand.into())
     }
 
-    /// [`acquire`](Self::acquire) that blocks the thread while it waits. See [`Gate::acquire_blocking`].
+    /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. See [`Gate::acquire_blocking`].
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
+    /// Returns [`Denied`] with the reason.
     pub fn acquire_blocking<Q>(
         &self,
         key: &Q,
@@ -256,7 +256,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     pub fn estimate<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<(), Denied>
     where
         K: Borrow<Q>,
@@ -344,7 +344,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     pub fn gate<Q>(&self, key: &Q) -> Result<Gate<R>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,

@@ -38,7 +38,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If the demand cannot be granted in its time, or there is no room for another key.
+    /// Returns an error if the demand cannot be granted in its time, or there is no room for another key.
     pub fn reserve_owned<Q>(
         &self,
         key: &Q,

@@ -150,7 +150,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     pub(super) fn step<Q, T>(
         &self,
         key: &Q,

@@ -88,7 +88,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Panics
     ///
-    /// If there are no partitions, if two have the same name, or if a weight is 0.
+    /// Panics if there are no partitions, if two have the same name, or if a weight is 0.
     #[track_caller]
     pub fn new<'a>(gate: Gate<R>, weights: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
         match Self::try_new(gate, weights) {
@@ -105,7 +105,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Errors
     ///
-    /// If there are no partitions, if two have the same name, or if a weight is 0.
+    /// Returns an error if there are no partitions, if two have the same name, or if a weight is 0.
     pub fn try_new<'a>(
         gate: Gate<R>,
         weights: impl IntoIterator<Item = (&'a str, u32)>,

@@ -69,7 +69,7 @@ impl Bandwidths {
     ///
     /// # Panics
     ///
-    /// If `buckets` is empty.
+    /// Panics if `buckets` is empty.
     #[track_caller]
     pub fn new(buckets: impl IntoIterator<Item = TokenBucket>) -> Self {
         match Self::try_new(buckets) {
@@ -82,7 +82,7 @@ impl Bandwidths {
     ///
     /// # Errors
     ///
-    /// If `buckets` is empty.
+    /// Returns an error if `buckets` is empty.
     pub fn try_new(buckets: impl IntoIterator<Item = TokenBucket>) -> Result<Self, InvalidLimit> {
         Self::try_named(buckets.into_iter().map(|bucket| (None, bucket)))
     }
@@ -91,7 +91,7 @@ impl Bandwidths {
     ///
     /// # Panics
     ///
-    /// If `buckets` is empty, or an id is used twice.
+    /// Panics if `buckets` is empty, or an id is used twice.
     #[track_caller]
     pub fn named<'a>(buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>) -> Self {
         match Self::try_named(buckets) {
@@ -119,7 +119,7 @@ impl Bandwidths {
     ///
     /// # Errors
     ///
-    /// If `buckets` is empty, or an id is used twice.
+    /// Returns an error if `buckets` is empty, or an id is used twice.
     pub fn try_named<'a>(
         buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>,
     ) -> Result<Self, InvalidLimit> {

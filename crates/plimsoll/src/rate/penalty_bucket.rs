@@ -84,7 +84,7 @@ impl PenaltyBucket {
     ///
     /// # Panics
     ///
-    /// If `soft_limit` is 0: no caller is locked out before its first refusal.
+    /// Panics if `soft_limit` is 0: no caller is locked out before its first refusal.
     #[track_caller]
     pub const fn lockout(self, soft_limit: u32, lockout: Duration) -> Self {
         match self.checked_lockout(soft_limit, lockout) {
@@ -93,11 +93,12 @@ impl PenaltyBucket {
         }
     }
 
-    /// [`lockout`](Self::lockout) for a number from outside the program.
+    /// Like [`lockout`](Self::lockout), but returns an error instead of panicking. For a number from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `soft_limit` is 0: no caller is locked out before its first refusal.
+    /// Returns an error if `soft_limit` is 0: no caller is locked out before its first refusal.
     pub fn try_lockout(self, soft_limit: u32, lockout: Duration) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_lockout(soft_limit, lockout);
         bucket.map_err(|unmet| unmet.with(soft_limit))

@@ -37,7 +37,8 @@ pub trait Share: Rule + Sized {
     ///
     /// # Errors
     ///
-    /// If `share` is not above 0 and at most 1, or one unit would take longer than the longest period of a [`Quota`].
+    /// Returns an error if `share` is not above 0 and at most 1, or one unit would take longer than the longest period
+    /// of a [`Quota`].
     fn share(&self, share: f64) -> Result<Self, InvalidLimit>;
 }
 

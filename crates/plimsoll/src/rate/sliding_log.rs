@@ -138,7 +138,7 @@ impl SlidingLog {
     ///
     /// # Panics
     ///
-    /// If `min_gap` is longer than the window: it alone would decide.
+    /// Panics if `min_gap` is longer than the window: it alone would decide.
     #[track_caller]
     pub fn min_gap(self, min_gap: Duration) -> Self {
         match self.try_min_gap(min_gap) {
@@ -147,11 +147,12 @@ impl SlidingLog {
         }
     }
 
-    /// [`min_gap`](Self::min_gap) for a duration from outside the program.
+    /// Like [`min_gap`](Self::min_gap), but returns an error instead of panicking. For a duration from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `min_gap` is longer than the window: it alone would decide.
+    /// Returns an error if `min_gap` is longer than the window: it alone would decide.
     pub fn try_min_gap(mut self, min_gap: Duration) -> Result<Self, InvalidLimit> {
         let nanos = saturating_nanos(min_gap);
         if nanos > self.window {

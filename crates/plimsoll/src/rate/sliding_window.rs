@@ -65,7 +65,7 @@ impl SlidingWindow {
     ///
     /// # Panics
     ///
-    /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
+    /// Panics if `segments` is 0, above 65536, or above the nanoseconds of the period.
     #[track_caller]
     pub const fn new(quota: Quota, segments: u32) -> Self {
         match Self::checked(quota, segments) {
@@ -74,11 +74,11 @@ impl SlidingWindow {
         }
     }
 
-    /// [`new`](Self::new) for numbers from outside the program.
+    /// Like [`new`](Self::new), but returns an error instead of panicking. For numbers from outside the program.
     ///
     /// # Errors
     ///
-    /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
+    /// Returns an error if `segments` is 0, above 65536, or above the nanoseconds of the period.
     pub fn try_new(quota: Quota, segments: u32) -> Result<Self, InvalidLimit> {
         Self::checked(quota, segments).map_err(|unmet| unmet.with(segments))
     }

@@ -109,17 +109,17 @@ impl Smooth {
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Panics if `rate` is not above 0 and at most 10^12.
     #[track_caller]
     pub fn bursty(rate: f64, max_burst: Duration) -> Self {
         unwrap(Self::try_bursty(rate, max_burst))
     }
 
-    /// [`bursty`](Self::bursty) for a rate from outside the program.
+    /// Like [`bursty`](Self::bursty), but returns an error instead of panicking. For a rate from outside the program.
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Returns an error if `rate` is not above 0 and at most 10^12.
     pub fn try_bursty(rate: f64, max_burst: Duration) -> Result<Self, InvalidLimit> {
         let max_burst = max_burst.as_secs_f64() * 1e9;
         Self {
@@ -149,17 +149,18 @@ impl Smooth {
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
+    /// Panics if `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
     #[track_caller]
     pub fn warm_up(rate: f64, warmup: Duration, cold_factor: f64) -> Self {
         unwrap(Self::try_warm_up(rate, warmup, cold_factor))
     }
 
-    /// [`warm_up`](Self::warm_up) for numbers from outside the program.
+    /// Like [`warm_up`](Self::warm_up), but returns an error instead of panicking. For numbers from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
+    /// Returns an error if `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
     pub fn try_warm_up(
         rate: f64,
         warmup: Duration,
@@ -192,17 +193,17 @@ impl Smooth {
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Panics if `rate` is not above 0 and at most 10^12.
     #[track_caller]
     pub fn rate(self, rate: f64) -> Self {
         unwrap(self.try_rate(rate))
     }
 
-    /// [`rate`](Self::rate) for a rate from outside the program.
+    /// Like [`rate`](Self::rate), but returns an error instead of panicking. For a rate from outside the program.
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Returns an error if `rate` is not above 0 and at most 10^12.
     pub fn try_rate(mut self, rate: f64) -> Result<Self, InvalidLimit> {
         if !(rate > 0.0 && rate <= 1e12) {
             return Err(InvalidLimit::new("rate", rate, "above 0 and at most 10^12"));

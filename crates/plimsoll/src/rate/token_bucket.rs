@@ -156,7 +156,7 @@ impl TokenBucket {
     ///
     /// # Panics
     ///
-    /// If `tokens` is 0.
+    /// Panics if `tokens` is 0.
     #[track_caller]
     pub const fn per_second(tokens: u64) -> Self {
         Self::greedy(Quota::per_second(tokens))

@@ -19,7 +19,7 @@ where
     ///
     /// # Errors
     ///
-    /// The refusal of a member without a queue, or with a wait that is known to exceed the deadline.
+    /// Returns the refusal of a member without a queue, or with a wait that is known to exceed the deadline.
     pub async fn acquire(self, refuser: Refuser, held: &mut Permits<'a>) -> Result<(), Denied> {
         if self.group.has_others() {
             self.wait_by_name(held).await?;

@@ -89,7 +89,7 @@ impl<'a> Reserved<'a> {
     ///
     /// # Errors
     ///
-    /// If a limiter was closed, or a reservation had a place in a queue and lost it.
+    /// Returns an error if a limiter was closed, or a reservation had a place in a queue and lost it.
     pub fn wait_blocking(self) -> Result<Permits<'a>, Denied> {
         crate::blocking::wait(self)
     }

@@ -34,7 +34,7 @@ impl Group<usize> {
     ///
     /// # Errors
     ///
-    /// The position and the refusal of a key for which there is no room, or of a name that is closed.
+    /// Returns the position and the refusal of a key for which there is no room, or of a name that is closed.
     pub(super) fn of_asks(asks: &[Ask<'_>]) -> Result<Self, (usize, Denied)> {
         let mut found = Found::default();
         found.behind.asks = asks.len();

@@ -28,7 +28,7 @@ impl<'a> Ask<'a> {
     ///
     /// # Errors
     ///
-    /// The refusal of the first that refuses.
+    /// Returns the refusal of the first that refuses.
     pub fn try_all(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
         if Self::attempt_all(asks, held) {
             return Ok(());
@@ -91,7 +91,7 @@ impl<'a> Ask<'a> {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_all` would return.
+    /// Returns the refusal that `try_all` would return.
     pub fn estimate_all(asks: &[Self]) -> Result<(), Denied> {
         in_group(asks, |group| {
             let (index, answer) = (0, group.ask_each(asks).estimate());
@@ -166,7 +166,7 @@ impl Waiting {
     ///
     /// # Errors
     ///
-    /// The refusal of a member that does not let it wait.
+    /// Returns the refusal of a member that does not let it wait.
     pub fn start(asks: &[Ask<'_>]) -> Result<Self, Refused> {
         Self::start_after(None, asks)
     }
@@ -261,7 +261,7 @@ impl Waiting {
     ///
     /// # Errors
     ///
-    /// The refusal of a member; what others granted has been undone.
+    /// Returns the refusal of a member; what others granted has been undone.
     pub fn poll(
         &mut self,
         asks: &[Ask<'_>],

@@ -26,7 +26,7 @@ impl TokenBucket {
     ///
     /// # Panics
     ///
-    /// If `burst` is 0.
+    /// Panics if `burst` is 0.
     #[track_caller]
     pub const fn burst(self, burst: u64) -> Self {
         match self.checked_burst(burst) {
@@ -35,11 +35,11 @@ impl TokenBucket {
         }
     }
 
-    /// [`burst`](Self::burst) for a number from outside the program.
+    /// Like [`burst`](Self::burst), but returns an error instead of panicking. For a number from outside the program.
     ///
     /// # Errors
     ///
-    /// If `burst` is 0.
+    /// Returns an error if `burst` is 0.
     pub fn try_burst(self, burst: u64) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_burst(burst);
         bucket.map_err(|unmet| unmet.with(burst))
@@ -84,7 +84,7 @@ impl TokenBucket {
     ///
     /// # Panics
     ///
-    /// If `initial` is above the burst.
+    /// Panics if `initial` is above the burst.
     #[track_caller]
     pub const fn initial(self, initial: u64) -> Self {
         match self.checked_initial(initial) {
@@ -93,11 +93,12 @@ impl TokenBucket {
         }
     }
 
-    /// [`initial`](Self::initial) for a number from outside the program.
+    /// Like [`initial`](Self::initial), but returns an error instead of panicking. For a number from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `initial` is above the burst.
+    /// Returns an error if `initial` is above the burst.
     pub fn try_initial(self, initial: u64) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_initial(initial);
         bucket.map_err(|unmet| unmet.with(initial))
