@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv6Addr};
 ///
 /// A client chooses its port, so a limit that included the port could be evaded by connecting again. A customer of an
 /// IPv6 provider has at least 2^64 addresses; so by default the first 64 bits of an IPv6 address count, and all bits of
-/// an IPv4 address. An IPv4 address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4 address.
+/// an IPv4 address. An IPv4 address in its IPv6-mapped form (`::ffff:192.0.2.1`), as an IPv6 socket reports it, is that
+/// IPv4 address.
 ///
 /// ```
 /// use plimsoll::Address;
@@ -104,7 +105,7 @@ impl From<IpAddr> for Address {
 
 impl Hash for Address {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // One number is quicker to hash than a slice, and the prefix is the same for all keys of a limit.
+        // One number is faster to hash than a slice, and the prefix is the same for all keys of a limit.
         state.write_u128(u128::from_ne_bytes(self.bits));
     }
 }

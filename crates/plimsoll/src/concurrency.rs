@@ -7,17 +7,17 @@ use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 ///
 /// # What it grants
 ///
-/// Up to the limit at once. Time refills nothing: a refused caller cannot know when a permit is returned, so a refusal
-/// has no retry time, and a [`Queue`](crate::Queue) is the way to wait.
+/// As many permits at once as the limit allows. Time refills nothing: nobody can know when a permit will be returned,
+/// so a refusal has no retry time. To wait for a permit, add a [`Queue`](crate::Queue).
 ///
 /// # What it remembers
 ///
-/// The number of permits left: 8 bytes, decided without a lock and without reading a clock; with limits from 2^40 on 16
-/// bytes behind the lock.
+/// The number of permits left, in 8 bytes. A decision takes no lock and reads no clock. With a limit of 2^40 or more,
+/// it is 16 bytes behind the lock.
 ///
 /// # When to choose it
 ///
-/// To protect a resource that has a capacity and no rate: connections, workers, memory. Where the right number is
+/// To protect a resource that has a capacity and no rate: connections, workers, memory. Where the right limit is
 /// unknown or changes, an [`Adaptive`](crate::adaptive::Adaptive) limit finds it. [`Gate::resize`](crate::Gate::resize)
 /// changes the limit by hand.
 ///

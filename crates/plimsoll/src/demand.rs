@@ -21,12 +21,12 @@ use crate::moment::Moment;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Priority {
-    /// Work that can be dropped first, such as prefetching.
+    /// Work that can be refused first, such as prefetching.
     NonCritical,
     /// The class of a demand that does not set one.
     #[default]
     Normal,
-    /// Work that must go through if anything does.
+    /// Work that is refused last.
     Critical,
 }
 
@@ -196,9 +196,8 @@ impl Demand {
         self
     }
 
-    /// Does not wait: [`acquire`](crate::Limiter::acquire) then answers as
-    /// [`try_acquire`](crate::Limiter::try_acquire) does. It is for limiters that have to ask a store, which
-    /// `try_acquire` cannot do.
+    /// Does not wait: [`acquire`](crate::Limiter::acquire) then answers as [`try_acquire`](crate::Limiter::try_acquire)
+    /// does. Use it for limiters that have to ask a store, which `try_acquire` cannot do.
     pub const fn at_once(mut self) -> Self {
         self.patience = Patience::AtOnce;
         self
@@ -216,7 +215,7 @@ impl Demand {
         self
     }
 
-    /// Like [`until`](Self::until), for a demand that waits already, at a limiter that another one replaces: no queue
+    /// Like [`until`](Self::until), for a demand that already waits at a limiter that is being replaced: no queue
     /// refuses it because of its bound or its time-out, and it waits even where there is no queue.
     #[doc(hidden)]
     pub fn kept_until(mut self, deadline: Option<Moment>) -> Self {

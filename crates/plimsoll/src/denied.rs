@@ -10,7 +10,7 @@ use crate::rule::Refusal;
 
 /// A refusal: the reason, the time after which the demand would be granted, and the numbers of the limit.
 ///
-/// It is the error of all limiters. It owns no memory: it is as cheap to drop as to make.
+/// It is the error of all limiters. It owns no heap memory, so creating and dropping it is cheap.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Reason, TokenBucket};
@@ -90,7 +90,8 @@ impl Denied {
 
     /// Sets the limit and how much of it remains.
     ///
-    /// A limiter that does not know them leaves them out: both are then 0, and [`percent_used`](Self::percent_used) is 100.
+    /// A limiter that does not know them omits this call: both are then 0, and [`percent_used`](Self::percent_used) is
+    /// 100.
     #[must_use]
     pub fn with_limit(mut self, limit: u64, remaining: u64) -> Self {
         self.limit = limit;
@@ -116,8 +117,8 @@ impl Denied {
 
     /// Sets the name of the limiter.
     ///
-    /// Each distinct name is stored once, for the life of the process, so that a refusal need not own one. Name limiters,
-    /// not callers.
+    /// Each distinct name is interned for the life of the process, so that a refusal need not own it. Pass names of
+    /// limiters, never names of callers: their memory is not freed.
     #[must_use]
     pub fn with_limiter(mut self, name: &str) -> Self {
         self.limiter = Name::of(Some(name), self.metadata());
@@ -136,7 +137,7 @@ impl Denied {
         self
     }
 
-    /// When the same demand would be granted; never if that is not known.
+    /// The moment at which the same demand would be granted; [`Moment::NEVER`] if that is not known.
     pub(crate) fn ready_at(&self) -> Moment {
         self.ready_at
     }
@@ -152,13 +153,14 @@ impl Denied {
         self.reason
     }
 
-    /// Returns the shortest time after which the same demand would be granted if no other demand comes before it.
+    /// Returns the shortest time after which the same demand would be granted if no other demand arrives before it.
     ///
-    /// It is exact: the demand is granted after this time, and refused one nanosecond earlier. Demands that already wait
-    /// in a fifo queue are taken into account. It is `None` where the time cannot be known: when permits have to be
-    /// returned, when the cost is above the limit, and behind waiters in a lifo queue.
+    /// It is exact: the demand is granted after this time, and refused one nanosecond earlier. Demands that already
+    /// wait in a fifo queue are taken into account. It is `None` where the time cannot be known: if permits have to be
+    /// returned first, if the cost is above the limit, and behind waiters in a lifo queue.
     ///
-    /// On [`Clock::system`](crate::Clock::system), which may be late, it may be too long by as much, and never too short.
+    /// Readings of [`Clock::system`](crate::Clock::system) may be late; on that clock the time may be too long by the
+    /// lateness of the reading, and is never too short.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.ready_at
@@ -184,7 +186,7 @@ impl Denied {
         self.full_at.is_known().then(|| self.full_at.since(self.at))
     }
 
-    /// Returns the share of the limit that is in use, in percent.
+    /// Returns the part of the limit that is in use, in percent: 100 if the limit is not known.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};

@@ -60,7 +60,7 @@ impl Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Grant {
-    /// The number of permits.
+    /// The number of permits that were granted.
     pub cost: u64,
     /// The moment of the grant; the origin if the limiter read no clock and `timed` is false.
     pub taken: Moment,
@@ -129,11 +129,11 @@ impl Demand {
 /// Only authors of limiters need it; [`Limiter`](crate::Limiter) has an example. A permit made by
 /// [`Permit::shared`](crate::Permit::shared) holds its source until it ends.
 pub trait Source: Send + Sync {
-    /// Takes back a permit, or a part of one, that is returned.
+    /// Receives a returned permit, or a part of one.
     fn give_back(&self, grant: Grant, outcome: Outcome);
 
-    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` is true if that ends the
-    /// grant, and false for a part of it.
+    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` is true for a whole
+    /// grant, and false for a part of one.
     ///
     /// The default calls [`give_back`](Self::give_back).
     fn undo(&self, grant: Grant, whole: bool) {
@@ -240,7 +240,7 @@ impl Era {
         u8::try_from(number).map_or(Self::LOST, Self)
     }
 
-    /// The era after one more reset. When there are too many to count, nothing is undone any more.
+    /// The era after one more reset. Beyond the largest number, grants can no longer be undone.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -24,8 +24,8 @@ pub trait Learning<S> {
     /// [`Sample::refused`] and [`Sample::weight`] are filled in here.
     fn learn(&self, sample: Sample, untimed: u64, queued: u64) -> bool;
 
-    /// Reports a demand that was refused for lack of room, at once or after waiting. Called very often, and with locks
-    /// held.
+    /// Reports a demand that was refused for lack of room, at once or after waiting. It is called very often, and with
+    /// locks held.
     fn refused(&self);
 
     /// Returns the moment of the next [`tick`](Self::tick). It comes with the first traffic at or after that.
@@ -74,8 +74,8 @@ pub struct Sample {
     pub overload: bool,
     /// Whether a demand was refused since the previous sample.
     pub refused: bool,
-    /// The number of permits that the sample stands for, its own included. It is 1 unless so much work ends that not
-    /// all of it is timed.
+    /// The number of permits that the sample stands for, its own included. It is above 1 at high rates, where not every
+    /// permit is timed.
     pub weight: u32,
 }
 
@@ -175,7 +175,7 @@ impl Load {
 /// assert_eq!((insight.baseline, insight.decision), (None, "start"));
 /// ```
 ///
-/// With the feature `serde` it is serialized, and not deserialized: its words live as long as the program.
+/// With the feature `serde` it implements `Serialize`, but not `Deserialize`: its texts are `&'static str`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -193,8 +193,8 @@ pub struct Insight {
     pub signal: Option<Duration>,
     /// The latest decision and its reason, in a few words.
     pub decision: &'static str,
-    /// An assumption that the algorithm cannot verify, in a few words: the limit is at its maximum, the baseline is
-    /// doubtful, the server may be shared.
+    /// An assumption that the algorithm cannot verify, in a few words, such as that the limit is at its maximum, the
+    /// baseline is doubtful, or the server may be shared.
     pub doubt: Option<&'static str>,
 }
 

@@ -30,8 +30,8 @@ use crate::{Gate, GateBuilder, Queue, Quota, TokenBucket};
 /// assert!(per_address.try_acquire(&7, 1).is_ok());
 /// ```
 ///
-/// Requests wait with [`acquire`](Gate::acquire); [`try_acquire`](Gate::try_acquire) refuses requests that nginx would
-/// delay. nginx counts in thousandths of a request and milliseconds; this is exact.
+/// [`acquire`](Gate::acquire) delays requests as nginx does; [`try_acquire`](Gate::try_acquire) refuses requests that
+/// nginx would delay. nginx counts in thousandths of a request and in milliseconds; this limiter is exact.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct LimitReq {
@@ -42,7 +42,7 @@ pub struct LimitReq {
 }
 
 impl LimitReq {
-    /// Returns the rate of `rate`, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
+    /// Creates a limit of this rate, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
     pub const fn new(rate: Quota) -> Self {
         Self {
             rate,
@@ -51,7 +51,7 @@ impl LimitReq {
         }
     }
 
-    /// `requests` per second, evenly spaced, without a burst.
+    /// Creates a limit of `requests` per second, evenly spaced, without a burst.
     ///
     /// # Panics
     ///
@@ -73,7 +73,7 @@ impl LimitReq {
         self
     }
 
-    /// Delays nothing: the whole burst passes at once.
+    /// Lets the whole burst pass at once.
     pub const fn nodelay(self) -> Self {
         self.delay(u64::MAX)
     }

@@ -26,7 +26,7 @@ use internals::{refusal, saturation};
 pub(crate) use parts::{Part, PartsKind, Several, TargetOf};
 pub use parts::{Parts, Target};
 
-/// A limiter: it grants or refuses demands.
+/// A limiter, which grants or refuses demands.
 ///
 /// It covers limits that are refilled with time and limits whose permits are returned, so that code can take a `&dyn
 /// Limiter` or an `Arc<dyn Limiter>` for any algorithm. It has three verbs:
@@ -92,13 +92,16 @@ pub trait Limiter: Send + Sync {
     /// Returns [`Denied`] with the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// Returns the numbers of the limiter, for operators: the limit, the numbers in use and waiting, totals.
+    /// Returns the numbers of the limiter, for operators: the limit, the permits in use, the waiters, and totals.
     fn snapshot(&self) -> Snapshot;
 
-    /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one.
+    /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one. Nothing
+    /// happens before the first poll. The default awaits [`acquire_owned`](Self::acquire_owned).
     ///
-    /// Nothing happens before the first poll. Dropping the future leaves the queue, and loses no permit. The default
-    /// awaits [`acquire_owned`](Self::acquire_owned).
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the queue, and returns a permit that was granted but not yet received. No permit is
+    /// lost; the place in the queue is.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(async move {
             let permit = self.acquire_owned(demand).await?;
@@ -113,8 +116,8 @@ pub trait Limiter: Send + Sync {
         Acquire::ready(self.try_acquire(demand).map(Permit::into_owned))
     }
 
-    /// Takes permits for later use, and returns when they may be used. It never waits. Dropping the reservation cancels
-    /// it.
+    /// Takes permits for later use. The [`Reservation`] says when they may be used. It never waits. Dropping the
+    /// reservation cancels it.
     ///
     /// The default reserves the permits that [`try_acquire`](Self::try_acquire) grants.
     ///
@@ -125,7 +128,7 @@ pub trait Limiter: Send + Sync {
         self.try_acquire(demand).map(Reservation::ready)
     }
 
-    /// Returns whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts
+    /// Checks whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts
     /// nothing.
     ///
     /// The default compares the cost with the available permits of the [snapshot](Self::snapshot).
@@ -151,14 +154,14 @@ pub trait Limiter: Send + Sync {
         ))
     }
 
-    /// Returns the numbers to report to callers: the limit, the remainder, and when there is more. The remainder is
-    /// `None` if the limiter would have to ask a store.
+    /// Returns the numbers to report to callers: the limit, the remainder, and the time until more is available. The
+    /// remainder is `None` if the limiter would have to ask a store.
     fn standing(&self) -> Standing {
         let seen = self.snapshot();
         Standing::new(seen.limit, seen.available)
     }
 
-    /// Closes the limiter: refuses all waiters and all later demands. Permits in use can still be returned.
+    /// Closes the limiter, which refuses all waiters and all later demands. Permits in use can still be returned.
     ///
     /// The default does nothing, for limiters that are never closed.
     fn close(&self) {}
@@ -208,16 +211,16 @@ pub trait LimiterExt: Limiter {
         crate::blocking::wait(self.acquire(demand.into()))
     }
 
-    /// Returns whether there is room for another demand, granted or waiting: for callers that do not start work that
+    /// Checks whether there is room for another demand, granted or waiting, so that callers need not start work that
     /// would be refused. It takes nothing and counts nothing.
     ///
-    /// A limit that is refilled with time is saturated when nothing is available and the queue is full; a limit whose
-    /// permits are returned, when the permits in use and the waiting costs reach the limit and the bound of the queue
-    /// together.
+    /// A limit that is refilled with time is saturated when nothing is available and the queue is full. A limit whose
+    /// permits are returned is saturated when the sum of the permits in use and the waiting costs reaches the sum of
+    /// the limit and the bound of the queue.
     ///
     /// # Errors
     ///
-    /// Returns [`Saturated`](Reason::Saturated), with the name of the limiter.
+    /// Returns a refusal with the reason [`Saturated`](Reason::Saturated) and the name of the limiter.
     #[inline]
     fn check_saturation(&self) -> Result<(), Denied> {
         match self.internals() {
@@ -226,15 +229,15 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that
-    /// cannot charge does nothing.
+    /// Takes `cost` after the fact, or as much of it as can be taken. See [`Gate::charge`](crate::Gate::charge). A
+    /// limiter that cannot charge does nothing.
     fn charge(&self, cost: u64) {
         if let Some(inner) = self.internals() {
             inner.charge(cost);
         }
     }
 
-    /// Corrects the cost of a permit of this limiter after work that cost more or less than was taken: as if `cost` had
+    /// Corrects the cost of a permit of this limiter after work that cost more or less than was taken, as if `cost` had
     /// been taken when the permit was granted.
     ///
     /// A limiter that does not record grants charges the difference now, or refunds it.
@@ -283,8 +286,8 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes at once if the fast path can, without borrowing the limiter. `None` decides nothing: ask
-    /// [`acquire_owned`](Limiter::acquire_owned) then. A permit that returns nothing need not know its limiter:
+    /// Takes at once if the fast path can, without borrowing the limiter. `None` decides nothing: call
+    /// [`acquire_owned`](Limiter::acquire_owned) then. A permit that returns nothing need not know its limiter;
     /// [`undo`](Self::undo) refunds it.
     #[doc(hidden)]
     #[inline(always)]
@@ -327,7 +330,7 @@ pub trait LimiterExt: Limiter {
         self.internals().and_then(|inner| inner.source())
     }
 
-    /// Returns the limiter behind this one, if this is a name. See [`Internals::target`].
+    /// Returns the limiter behind this one, if this is only a name for it. See [`Internals::target`].
     #[doc(hidden)]
     fn target(&self) -> Option<Result<Target, Denied>> {
         self.internals()?.target()

@@ -7,7 +7,7 @@ use crate::invalid::InvalidLimit;
 /// It is set on a limiter ([`GateBuilder::metadata`](crate::GateBuilder::metadata),
 /// [`KeyedBuilder::metadata`](crate::KeyedBuilder::metadata)) and read from [`Denied`](crate::Denied) and
 /// [`Permit`](crate::Permit). The HTTP layers write it into the bodies of refusals, and the gRPC layers into their
-/// details. Callers can read it, so it must not contain secrets.
+/// details. Clients can read it, so it must not contain secrets.
 ///
 /// ```
 /// use plimsoll::{Gate, Metadata, TokenBucket};
@@ -27,9 +27,9 @@ use crate::invalid::InvalidLimit;
 /// # Cost
 ///
 /// A refusal carries one pointer for its limiter's name and metadata together, so metadata adds nothing to a decision.
-/// Therefore each distinct name with its metadata is stored once, for the life of the process. Describe limiters, not
-/// callers. It is small: at most [`MAX_PAIRS`](Self::MAX_PAIRS) pairs, of at most
-/// [`MAX_NAME`](Self::MAX_NAME) and [`MAX_TEXT`](Self::MAX_TEXT) bytes.
+/// For that, each distinct name with its metadata is interned for the life of the process. Describe limiters, never
+/// callers. The size is bounded: at most [`MAX_PAIRS`](Self::MAX_PAIRS) pairs, of at most [`MAX_NAME`](Self::MAX_NAME)
+/// and [`MAX_TEXT`](Self::MAX_TEXT) bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Metadata {
     phrase: Option<Box<str>>,
@@ -96,7 +96,7 @@ impl Metadata {
         Self::CODE,
     ];
 
-    /// Empty metadata.
+    /// Creates empty metadata.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -88,13 +88,13 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The same permit, granted after so many resets in its instant.
+    /// The same permit, granted after this number of resets in its instant.
     pub(crate) fn in_era(mut self, era: Era) -> Self {
         self.era = era;
         self
     }
 
-    /// After how many resets in its instant it was granted.
+    /// The number of resets in its instant before it was granted.
     pub(crate) fn era(&self) -> Era {
         self.era
     }
@@ -138,8 +138,8 @@ impl<'a> Permit<'a> {
 
     /// Returns when the permit was granted.
     ///
-    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) reads no clock to grant on its fast path, or
-    /// to hand a returned permit on to a waiter. For such a permit this returns the moment of the call.
+    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) reads no clock on its fast path, or
+    /// when it hands a returned permit on to a waiter. For such a permit this returns the moment of the call.
     #[must_use]
     pub fn granted_at(&self) -> Moment {
         if self.grant().is_dated() {
@@ -172,7 +172,7 @@ impl<'a> Permit<'a> {
         leases
     }
 
-    /// Returns whether a lease behind the permit has run out. Another process may hold the permit now.
+    /// Returns whether a lease behind the permit has expired. Another process may hold the permit now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let mut lost = false;
@@ -299,9 +299,8 @@ impl<'a> Permit<'a> {
         self.give_back(outcome);
     }
 
-    /// Refunds the permit, also to a rate, as if it had never been granted: for work that was not needed.
-    ///
-    /// It never makes more available than there would be without the grant.
+    /// Refunds the permit, also to a rate, as if it had never been granted. Use it for work that was not needed. It
+    /// never makes more available than there would be without the grant.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};

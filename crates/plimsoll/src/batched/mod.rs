@@ -10,8 +10,7 @@ use crate::grant::Era;
 use crate::limiter::LimiterExt;
 use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Permit, Rule, Snapshot};
 
-/// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
-/// bottleneck.
+/// A rate limiter from which each thread takes permits in batches, for limiters that are a bottleneck themselves.
 ///
 /// A thread spends its batch without touching shared memory, for at most the [`hold`](Self::hold) time (default: 10
 /// ms). After that, and when the thread ends, the rest is refunded. A runtime with a hook for idle threads can return
@@ -50,10 +49,8 @@ pub struct Batched<R: Rule> {
 }
 
 impl<R: Rule> Batched<R> {
-    /// Lets each thread take `batch` permits at once from `gate`.
-    ///
-    /// A larger batch saves more exchanges on the shared word and strands more permits: the batch times the number of
-    /// threads should be a small part of the limit.
+    /// Lets each thread take `batch` permits at once from `gate`. A larger batch saves more exchanges on the shared
+    /// word and strands more permits: the batch times the number of threads should be a small part of the limit.
     ///
     /// A limit whose permits are returned cannot be batched; that is a compile-time error.
     ///

@@ -14,8 +14,8 @@ use crate::{Carry, Clock, Concurrency, InvalidLimit, Moment, Queue, Rule};
 impl<R: Rule> Gate<R> {
     /// Replaces the rule, and serves the waiters that fit the new limit. [`Carry`] sets how usage is carried over.
     ///
-    /// From then on every decision takes the lock: the fast path is for limits that never change. A limit whose permits
-    /// are returned is [resized](Gate::resize) instead; replacing one is a compile-time error.
+    /// After that, every decision takes the lock: the fast path is for rules that never change. A limit whose permits
+    /// are returned is [resized](Gate::resize) instead; replacing its rule is a compile-time error.
     ///
     /// ```
     /// use plimsoll::{Carry, Gate, ManualClock, TokenBucket};
@@ -38,7 +38,7 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Like [`replace`](Self::replace), for rules of which it is not known whether their permits are returned. If that
-    /// begins a new state, `start` is what others number it by.
+    /// begins a new state, `start` is its stamp.
     pub(crate) fn replace_rule(
         &self,
         mut rule: R,
@@ -133,9 +133,8 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Closes the gate: all waiters and all later demands are refused with [`Reason::Closed`](crate::Reason::Closed).
-    /// Permits in use can still be returned.
-    ///
-    /// For shutting down: new work is refused, running work ends by itself. A closed gate stays closed.
+    /// Permits in use can still be returned. Use it to shut down: new work is refused, and running work finishes. A
+    /// closed gate stays closed.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Reason};
@@ -173,7 +172,7 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Changes what the rule keeps beside the state, and serves the waiters by it.
+    /// Changes what the rule stores outside of the state, and serves the waiters accordingly.
     pub(crate) fn change_rule(&self, change: impl FnOnce(&R)) {
         self.change_at(self.core.clock.precise_now(), |turn| change(turn.rule));
     }

@@ -9,7 +9,7 @@ use super::locked::{Inside, Turn};
 use crate::queue::{Evicted, Order, Waiters};
 use crate::{Demand, Moment, Rule};
 
-/// How often a rule is asked when a cost fits. Twice is enough for a rule whose first answer is right.
+/// The number of times that a rule is asked when a cost fits. Two suffice for a rule with a correct first answer.
 const TRIES: usize = 4;
 
 pub(super) struct Forecast<S> {
@@ -69,7 +69,7 @@ impl<S: Clone> Forecast<S> {
             Some(served) if self.holds && class == served.class && order == Order::Fifo => {
                 served.serve(rule, cost);
             }
-            // It stands behind the class of the forecast too.
+            // It is also served after the class of the forecast.
             Some(served) if class < served.class => {}
             _ => self.holds = false,
         }
@@ -103,8 +103,8 @@ impl<R: Rule> Turn<'_, R> {
     /// When a refused `demand` that is made again later would be granted at once, if no other demand comes. Behind waiters
     /// in another than a fifo queue that is not known.
     ///
-    /// That is not its turn in the queue. There it would stand before those of the classes below; but while it is
-    /// away they are served as soon as they fit, and at the same moment before a newcomer.
+    /// This differs from its turn in the queue. There it would precede waiters of lower classes; but a demand that does
+    /// not wait finds that they have been served as soon as they fit, and at the same moment before it.
     pub(super) fn hint(&mut self, demand: Demand) -> Moment {
         if R::RETURNS_PERMITS || self.order() != Order::Fifo {
             return Moment::NEVER;
@@ -181,7 +181,7 @@ fn copy<'a, S: Clone>(
 }
 
 impl<S: Clone> Served<S> {
-    /// From when on `cost` fits.
+    /// The moment from which `cost` fits.
     fn ready_for<R: Rule<State = S>>(&self, rule: &R, cost: u64) -> Moment {
         match peek(rule, &self.state, self.at, cost) {
             _ if !self.at.is_known() => Moment::NEVER,

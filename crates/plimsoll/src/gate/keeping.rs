@@ -1,4 +1,4 @@
-//! A state that outlives its gate: read from one process, and put into a gate of the next.
+//! A state that outlives its gate: it is read in one process, and restored into a gate of the next.
 
 use super::Gate;
 use crate::{Moment, Rule};

@@ -54,11 +54,11 @@ pub(crate) use weak::WeakGate;
 ///
 /// - [`try_acquire`](Self::try_acquire) answers at once: for servers that refuse requests above the limit.
 /// - [`acquire`](Self::acquire) waits in the queue: for clients that keep to the limit of another service.
-/// - [`reserve`](Self::reserve) takes now for later use, and returns when: for schedulers.
-/// - [`take_up_to`](Self::take_up_to) takes as many permits as are available: for work that can be cut to size.
+/// - [`reserve`](Self::reserve) takes permits for later use, and says when they are ready: for schedulers.
+/// - [`take_up_to`](Self::take_up_to) takes the permits that are available: for work that can be split.
 /// - [`charge`](Self::charge) takes after the fact: for costs that are known when the work is done.
 ///
-/// Code that takes any limiter uses the trait [`Limiter`](crate::Limiter), which a gate implements.
+/// Code that accepts any limiter uses the trait [`Limiter`](crate::Limiter), which a gate implements.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
@@ -89,10 +89,10 @@ pub struct Gate<R: Rule> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// Creates a limiter without a queue, on the system's clock.
+    /// Creates a limiter without a queue, on the system clock.
     ///
-    /// It is [`builder`](Self::builder) with no setting changed. A rule has checked its numbers already, so building a
-    /// gate cannot fail.
+    /// It is the same as [`builder`](Self::builder) without further settings. A rule has checked its numbers already,
+    /// so building a gate cannot fail.
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
@@ -228,8 +228,12 @@ impl<R: Rule> Gate<R> {
 
     /// Takes the permits, and waits in the queue if they are not available and the gate has one.
     ///
-    /// Nothing happens before the future is first polled. Dropping it leaves the queue; a permit that was granted to it
-    /// meanwhile is returned. The [`Demand`] says how long it waits at most.
+    /// Nothing happens before the first poll. The [`Demand`] sets how long the future waits at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the queue, and returns a permit that was granted but not yet received. No permit is
+    /// lost; the place in the queue is.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Demand, Gate, Queue};
@@ -246,7 +250,7 @@ impl<R: Rule> Gate<R> {
 
     /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the gate.
     ///
-    /// For tasks that are spawned, and for permits that are stored in a struct.
+    /// Use it for tasks that are spawned, and for permits that are stored in a struct.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Permit};
@@ -264,7 +268,8 @@ impl<R: Rule> Gate<R> {
 
     /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. For threads outside of async runtimes.
     ///
-    /// Within a runtime it blocks a worker, and perhaps the tasks that would return the permits it waits for.
+    /// On a thread of a runtime it blocks that worker, and possibly the tasks that would return the permits it waits
+    /// for.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -286,10 +291,11 @@ impl<R: Rule> Gate<R> {
         crate::blocking::wait(self.acquire(demand))
     }
 
-    /// Takes permits for later use, and returns when they may be used. It never waits. See [`Reservation`].
+    /// Takes permits for later use. The [`Reservation`] says when they may be used. It never waits.
     ///
-    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows put the reservation before all later demands,
-    /// whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if the gate has one.
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. On a window, the reservation joins the queue even if that
+    /// is full or the gate has none; later demands of its class wait behind it. On [`Concurrency`](crate::Concurrency),
+    /// it joins the queue as any demand does.
     ///
     /// ```
     /// use plimsoll::{Demand, Gate, ManualClock, TokenBucket};
@@ -306,8 +312,8 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the demand is refused, or would have to wait longer than its time-out. Nothing is taken
-    /// then.
+    /// Returns an error if the demand is refused, or would have to wait longer than its time-out. Nothing is then
+    /// taken.
     pub fn reserve(&self, demand: impl Into<Demand>) -> Result<Reservation<'_>, Denied> {
         let owner = Owner::Borrowed(&*self.core);
         self.core.reserve(owner, demand.into())
@@ -333,9 +339,9 @@ impl<R: Rule> Gate<R> {
         self.core.reserve(self.shared(), demand.into())
     }
 
-    /// Takes as many permits as are available, at most `most`. [`Permit::cost`] is the number taken.
+    /// Takes the permits that are available, at most `most` of them. [`Permit::cost`] is the number taken, perhaps 0.
     ///
-    /// While demands wait in a fifo queue it takes none.
+    /// While demands wait in a fifo queue, it takes none.
     ///
     /// ```
     /// use plimsoll::{Gate, TokenBucket};
