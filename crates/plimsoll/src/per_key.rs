@@ -60,8 +60,8 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
 
-    /// Takes permits of `key` for later use, and returns when they may be used. It never waits. Dropping the
-    /// reservation cancels it. See [`Limiter::reserve`](crate::Limiter::reserve).
+    /// Takes permits of `key` for later use. The [`Reservation`] says when they may be used. It never waits. Dropping
+    /// the reservation cancels it. See [`Limiter::reserve`](crate::Limiter::reserve).
     ///
     /// The default reserves the permits that [`try_acquire`](Self::try_acquire) grants. A limit with permits that do
     /// not know their key overrides it: the reservation has to return its permits.
@@ -77,7 +77,8 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// Refunds `permit`, which was granted to `key`. See [`Permit::undo`].
     fn undo(&self, key: &Q, permit: Permit<'_>);
 
-    /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    /// Takes `cost` for `key` after the fact, or as much of it as can be taken. See
+    /// [`Gate::charge`](crate::Gate::charge).
     fn charge(&self, key: &Q, cost: u64);
 
     /// Corrects the cost of a permit of `key` after the work. See [`LimiterExt::settle`](crate::LimiterExt::settle).

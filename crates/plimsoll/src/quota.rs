@@ -26,7 +26,7 @@ pub struct Quota {
 const LONGEST: u64 = 1 << 62;
 
 impl Quota {
-    /// `units` in every `period`.
+    /// Creates a quota of `units` per `period`.
     ///
     /// # Panics
     ///
@@ -40,7 +40,7 @@ impl Quota {
         }
     }
 
-    /// `units` in every `period`, for numbers from outside the program.
+    /// Like [`new`](Self::new), but returns an error instead of panicking. For numbers from outside the program.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Quota {
         Ok(Self { units, nanos })
     }
 
-    /// `units` per second.
+    /// Creates a quota of `units` per second.
     ///
     /// # Panics
     ///
@@ -93,7 +93,7 @@ impl Quota {
         Self::new(units, Duration::from_secs(1))
     }
 
-    /// `units` per minute.
+    /// Creates a quota of `units` per minute.
     ///
     /// # Panics
     ///
@@ -103,7 +103,7 @@ impl Quota {
         Self::new(units, Duration::from_secs(60))
     }
 
-    /// `units` per hour.
+    /// Creates a quota of `units` per hour.
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl Quota {
         Self::new(units, Duration::from_secs(3600))
     }
 
-    /// `units` per day of 24 hours.
+    /// Creates a quota of `units` per day of 24 hours.
     ///
     /// # Panics
     ///
@@ -123,7 +123,7 @@ impl Quota {
         Self::new(units, Duration::from_secs(86_400))
     }
 
-    /// `units` per week of 7 days of 24 hours.
+    /// Creates a quota of `units` per week of 7 days of 24 hours.
     ///
     /// # Panics
     ///

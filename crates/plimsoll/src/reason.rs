@@ -13,7 +13,7 @@ use std::fmt;
 /// assert_eq!(denied.reason(), Reason::TooLarge);
 /// assert_eq!(denied.reason().as_str(), "too_large");
 /// ```
-// As wide as its place in a refusal: bytes that are left free there are copied one by one with it.
+// As wide as its place in a refusal: padding there would be copied byte by byte with it.
 #[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -38,9 +38,9 @@ pub enum Reason {
     LockedOut,
     /// A keyed limit has no room for the state of another key.
     KeysFull,
-    /// The system has no room for more work of any caller.
+    /// The system has no room for more work, whoever the caller is.
     Saturated,
-    /// Dropped in favour of more important work.
+    /// The demand was dropped in favour of more important work.
     Shed,
     /// The limiter was closed.
     Closed,

@@ -15,12 +15,12 @@ pub use refusal::Refusal;
 /// An algorithm: the state of a limiter, and its decisions.
 ///
 /// A rule is pure. It has parameters and functions of a state, a moment and a cost; it owns no clock, takes no lock and
-/// never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue, reservations, refusals and totals,
-/// [`Keyed`](crate::Keyed) into one limit for each of many keys. So a new algorithm is one file that implements the
-/// eight required items of this trait.
+/// never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue, reservations, refusals and totals;
+/// [`Keyed`](crate::Keyed) turns it into a limit for each of many keys. So a new algorithm is one file that implements
+/// the eight required items of this trait.
 ///
-/// Moments may step back. A rule treats a moment before one it has already seen as if time had stood still; it must
-/// never grant more for it.
+/// Moments may step back. A rule treats a moment before one that it has already seen as if no time had passed, and must
+/// never grant more because of it.
 ///
 /// # Example
 ///
@@ -112,13 +112,13 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// [`Unpacked`].
     type Fast: Packed<Self>;
 
-    /// Returns the most that can be granted at once. A higher cost is too large.
+    /// Returns the most that can be granted at once. A higher cost can never be granted.
     fn limit(&self) -> u64;
 
     /// Returns the state of a limiter that starts, or starts anew, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
-    /// Takes `cost` now, or returns when it would fit if nothing else were taken. `cost` is at least 1.
+    /// Takes `cost` now, or returns the moment at which it would fit if nothing else were taken. `cost` is at least 1.
     ///
     /// # Errors
     ///
@@ -128,10 +128,10 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Returns the amount that could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u64;
 
-    /// Undoes, now, a take of `cost` that was [recorded at](Self::recorded_at) `taken`; or returns a permit.
+    /// Undoes at `now` a take of `cost` that was [recorded at](Self::recorded_at) `taken`, or returns a permit.
     ///
-    /// It never frees more than was taken then and is still held: units that have left their window or have been
-    /// refilled since are not freed again.
+    /// It never frees more than was taken then and is still held: units that have since left their window or been
+    /// refilled are not freed again.
     fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64);
 
     /// Returns the moment at which the whole limit is available again if nothing else is taken; `None` if that is not
@@ -158,11 +158,11 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     // Optional refinements.
 
     /// Whether [`refund`](Self::refund) right after [`take`](Self::take), at the same moment, restores the state
-    /// exactly: from then on every question is answered as if nothing had been taken. Where it does not, a demand on
-    /// several limits asks this one with [`peek`](Self::peek) before it takes.
+    /// exactly: every later answer is then the same as if nothing had been taken. If it does not, a demand on several
+    /// limits asks this one with [`peek`](Self::peek) before it takes.
     const EXACT_REFUNDS: bool = true;
 
-    /// [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types in which it depends on the value.
+    /// Returns [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types in which it depends on the value.
     fn refunds_exactly(&self) -> bool {
         Self::EXACT_REFUNDS
     }
@@ -170,7 +170,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Whether [`refused`](Self::refused) changes the state.
     const REMEMBERS_REFUSALS: bool = false;
 
-    /// Called once, when a limiter with this rule is built.
+    /// Starts the rule. Called once, when a limiter with this rule is built.
     fn begin(&mut self, start: Moment) {
         let _ = start;
     }
@@ -200,10 +200,10 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         now
     }
 
-    /// Called once for a demand that is refused for lack of room, with the answer of [`take`](Self::take); returns the
-    /// refusal for the caller. Only a rule that [remembers](Self::REMEMBERS_REFUSALS) refusals is called, and it must
-    /// be [`Unpacked`]: refusals on the fast path are not reported. A cost of 0 is a probe, and its refusal is not
-    /// remembered.
+    /// Remembers a refusal for lack of room. Called once for each such demand, with the answer of [`take`](Self::take);
+    /// returns the refusal for the caller. Only a rule that [remembers](Self::REMEMBERS_REFUSALS) refusals is called,
+    /// and it must be [`Unpacked`]: refusals on the fast path are not reported. A cost of 0 is a probe, and its refusal
+    /// is not remembered.
     fn refused(
         &self,
         state: &mut Self::State,
@@ -228,8 +228,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Takes `cost` after the fact, unconditionally. A rule that [books](Self::book) goes into debt; another takes as
-    /// much as is available.
+    /// Takes `cost` after the fact, unconditionally. A rule that [books](Self::book) goes into debt; any other takes
+    /// what is available.
     fn charge(&self, state: &mut Self::State, now: Moment, cost: u64) {
         if cost == 0 {
             return;
@@ -244,8 +244,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         }
     }
 
-    /// Corrects, now, a take of `estimate` at `taken` that turned out to cost `actual`: as if `actual` had been taken
-    /// at `taken`.
+    /// Corrects at `now` a take of `estimate` at `taken` that turned out to cost `actual`, as if `actual` had been
+    /// taken at `taken`.
     ///
     /// The refill since then counts against the actual cost, not against the estimate.
     fn settle(
@@ -258,7 +258,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         let mut alone = self.fresh_key(taken);
         self.charge(&mut alone, taken, estimate.abs_diff(actual));
         if self.full_at(&alone, now).is_some_and(|full| full <= now) {
-            // It was refilled, or left its window: other takes account for the usage now.
+            // It was refilled, or has left its window: the current usage is due to other takes.
             return;
         }
         match actual.checked_sub(estimate) {
@@ -285,13 +285,14 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
             }
             self.full_at(&state, at)
         };
-        // Windows may have begun before: the one after this one is whole.
+        // The current window may have begun earlier; the one after it is whole.
         let border = full_after(now)?;
         full_after(border).map(|full| full.since(border))
     }
 
     /// Returns the moment from which refill is lost if nothing is taken before. Until then the waiters of this rule may
-    /// be served late; a rule that cannot tell returns `now`, and its waiters are served to the moment.
+    /// be served late, in batches. A rule that does not know the moment returns `now`, and its waiters are served
+    /// exactly on time.
     fn overflows_from(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
         now
@@ -315,7 +316,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 
     // For the rules of this crate.
 
-    /// Takes `cost` for permits that a replaced limiter granted: also above the limit, where permits are returned.
+    /// Takes `cost` for permits that a replaced limiter granted. If permits are returned, it may exceed the limit.
     #[doc(hidden)]
     fn occupy(&self, state: &mut Self::State, now: Moment, cost: u64) {
         self.charge(state, now, cost);
@@ -357,8 +358,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         true
     }
 
-    /// This rule as one that learns from the work it admits, if it does. Only a rule that [returns
-    /// permits](Self::RETURNS_PERMITS) can.
+    /// Returns this rule as one that learns from the work it admits, if it does. Only a rule that [returns
+    /// permits](Self::RETURNS_PERMITS) can learn.
     #[doc(hidden)]
     #[inline(always)]
     fn learning(&self) -> Option<&dyn Learning<Self::State>> {

@@ -37,7 +37,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the snapshot of a limiter without a queue, for authors of limiters. `in_use` is `limit - available`.
+    /// Creates a snapshot of a limiter without a queue, for authors of limiters. `in_use` is `limit - available`.
     ///
     /// ```
     /// use plimsoll::Snapshot;
@@ -97,7 +97,7 @@ impl Snapshot {
         self.queue_bound
     }
 
-    /// Returns the sum of the costs that wait; a cost of 0 counts as 1.
+    /// Returns the sum of the waiting costs; a cost of 0 counts as 1.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.queued
@@ -135,7 +135,7 @@ impl Snapshot {
         self.cancelled
     }
 
-    /// Returns the share of the limit in use: 0 idle, 1 all in use.
+    /// Returns the part of the limit that is in use: 0 if idle, 1 if all of it is in use.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
     pub fn saturation(&self) -> f64 {

@@ -6,7 +6,7 @@ use crate::unwind::quietly;
 
 /// The work that is left when the lock is free: set the alarm, and wake the tasks of settled demands.
 ///
-/// Mostly it is one task. Further wakers go to a list that the thread reuses.
+/// Usually this is one task. Further wakers go to a list that the thread reuses.
 #[derive(Default)]
 pub(crate) struct Wakeups {
     first: Option<Waker>,

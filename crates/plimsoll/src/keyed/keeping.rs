@@ -1,4 +1,4 @@
-//! States of keys that outlive their limit: read from one process, and put into a limit of the next.
+//! States of keys that outlive their limit: they are read in one process, and restored into a limit of the next.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -24,8 +24,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         self.shared.shards.len()
     }
 
-    /// Visits the keys of a part with their states, under a lock that decisions about these keys take as well. Keys
-    /// with a limit of their own are skipped.
+    /// Visits the keys of a part with their states, under a lock that decisions on these keys also take. Keys with a
+    /// limit of their own are skipped.
     #[doc(hidden)]
     pub fn kept(&self, part: usize, mut see: impl FnMut(&K, &R::State))
     where

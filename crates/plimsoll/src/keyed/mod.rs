@@ -41,7 +41,7 @@ pub use hash::{KeyHash, KeyHasher};
 /// One limit for each key: a tenant, an address, a route.
 ///
 /// All keys follow one [`Rule`], except those with [a limit of their own](Self::set_limit). A key costs the memory of
-/// its state: 8 bytes beside the key itself for a [`TokenBucket`](crate::TokenBucket) or a
+/// its state: 8 bytes in addition to the key itself for a [`TokenBucket`](crate::TokenBucket) or a
 /// [`FixedWindow`](crate::FixedWindow). Only a key with waiters has a whole [`Gate`].
 ///
 /// ```
@@ -56,11 +56,11 @@ pub use hash::{KeyHash, KeyHasher};
 /// # How many keys
 ///
 /// At most [`max_keys`](KeyedBuilder::max_keys), by default a million. A key with a state that equals that of a new key
-/// is evicted within some seconds, a few at a time as part of other calls, and at once when its place is needed. This
-/// needs no thread, and evicting such a key changes no decision. A state that never equals a new one again, such as
-/// that of a bucket that starts with less than its burst and has filled up since, stays. When all places are taken by
-/// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or replaces
-/// the least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
+/// is evicted within seconds, a few at a time as part of other calls, and at once when its place is needed. This needs
+/// no thread, and evicting such a key changes no decision. A state that never again equals a new one stays, such as
+/// that of a bucket that starts with less than its burst and has filled up since. When all places are taken by states
+/// that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or replaces the
+/// least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
 ///
 /// # Keys of text
 ///
@@ -70,8 +70,8 @@ pub use hash::{KeyHash, KeyHasher};
 ///
 /// # Contention
 ///
-/// Keys are spread over shards by a hash with a random seed, so that no caller can choose keys of one shard. A decision
-/// holds the lock of its shard while it reads and updates one state.
+/// Keys are distributed over shards by a hash with a random seed, so that callers cannot choose keys of one shard. A
+/// decision holds the lock of its shard while it reads and updates one state.
 pub struct Keyed<K, R: Rule, S = KeyHash> {
     shared: Arc<Shared<K, R, S>>,
 }
@@ -109,7 +109,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// # Errors
     ///
     /// Returns [`Denied`] with the reason and the time after which the demand would be granted.
-    // Always in line: the less a decision executes, the more of the next one the processor can begin while it waits for memory.
+    // Always inlined: the fewer instructions a decision executes, the more of the next one the processor can begin
+    // while it waits for memory.
     #[inline(always)]
     pub fn try_acquire<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied>
     where
@@ -127,8 +128,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 shared.gates.totals.granted();
                 Ok(Permit::spent(demand.granted(at)))
             }
-            // In line as well: a refusal that is handed on in memory would be read from there before it has been written, for
-            // which processors make everything wait that follows.
+            // Inlined as well: a refusal passed on in memory would be read before the write has completed, and
+            // processors stall on that.
             Err(left) => match shared.left(now, left) {
                 Open::Refused(denied) => {
                     shared.gates.totals.denied();
@@ -139,8 +140,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Decides a demand. A refusal that the late clock alone may be the cause of is decided once more, by the precise
-    /// time.
+    /// Decides a demand. A refusal that may be due to a late clock alone is decided again, by the precise time.
     fn decide_open<Q>(
         &self,
         key: &Q,
@@ -196,8 +196,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Takes permits of `key`, and waits in the queue of the key if they are not available. See [`Gate::acquire`].
     ///
     /// Each key has a queue of its own: waiters of one key do not delay those of another. Without a
-    /// [queue](KeyedBuilder::queue), demands never wait, and the demand is refused at once. Dropping the future leaves
-    /// the queue.
+    /// [queue](KeyedBuilder::queue), a demand that does not fit is refused at once. Dropping the future leaves the
+    /// queue, and loses no permit.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Queue};
@@ -242,7 +242,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         crate::blocking::wait(self.acquire(key, demand))
     }
 
-    /// Returns whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing
+    /// Checks whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing
     /// and stores no key.
     ///
     /// ```
@@ -265,7 +265,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         self.estimate_after(key, 0, demand.into())
     }
 
-    /// [`estimate`](Self::estimate) after a [charge](Self::charge) of `charged`.
+    /// Like [`estimate`](Self::estimate), as if `charged` had been [charged](Self::charge) before.
     #[doc(hidden)]
     pub fn estimate_after<Q>(&self, key: &Q, charged: u64, demand: Demand) -> Result<(), Denied>
     where
@@ -293,7 +293,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is the number taken.
+    /// Takes the permits of `key` that are available, at most `most` of them. [`Permit::cost`] is the number taken,
+    /// perhaps 0.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -328,8 +329,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Returns the limiter of one key, to wait for, reserve from, or put into an [`All`](crate::All). The key stays in
-    /// the table as long as this limiter lives, and up to a tenth of a second longer.
+    /// Returns the limiter of one key, to wait for, to reserve from, or to add to an [`All`](crate::All). The key stays
+    /// in the table while this limiter exists, and up to 100 ms longer.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed};

@@ -69,7 +69,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such partition, or a weight is 0. Then nothing has changed.
+    /// Returns an error if there is no such partition, or a weight is 0. Nothing is then changed.
     pub fn set_weights<'a>(
         &self,
         weights: impl IntoIterator<Item = (&'a str, u32)>,
@@ -87,7 +87,7 @@ impl<R: Rule> Partitions<R> {
         Ok(())
     }
 
-    /// Returns the snapshot of a partition, by its name or a key of it.
+    /// Returns the snapshot of the partition of a key, such as its name.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.of_key(key).ok().map(Limiter::snapshot)
