@@ -6,8 +6,8 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// # What it grants
 ///
-/// The minimum of the buckets. A cost is taken from all of them or from none, in one step, so no bucket is charged for
-/// the refusal of another; the limit is the smallest burst.
+/// A cost that all buckets grant. It is taken from all of them or from none, in one step, so no bucket is charged for
+/// the refusal of another. The limit is the smallest burst.
 ///
 /// # What it remembers
 ///
@@ -15,8 +15,8 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// # When to choose it
 ///
-/// For a short limit on bursts and a long one on volume, of one kind of cost. [`All`](crate::All) combines limiters of
-/// different kinds, with queues and names of their own.
+/// To combine a short-term limit on bursts with a long-term limit on volume. [`All`](crate::All) combines limiters of
+/// different kinds, each with its own queue and name.
 ///
 /// ```
 /// use plimsoll::{Bandwidths, Gate, Quota, TokenBucket};
@@ -46,7 +46,8 @@ pub type Fillings = Box<[Filling]>;
 impl Bandwidths {
     /// Combines `buckets`.
     ///
-    /// A refused demand is ready when the last of them has enough tokens; the reason is the same for all.
+    /// The retry time of a refusal is that of the last bucket to have enough tokens. The reason does not depend on the
+    /// bucket.
     ///
     /// ```
     /// use plimsoll::{Bandwidths, Gate, ManualClock, Quota, TokenBucket};
@@ -100,8 +101,8 @@ impl Bandwidths {
         }
     }
 
-    /// Combines `buckets`, each with an optional id: on a [replacement](crate::Gate::replace), buckets of the same id
-    /// carry over their tokens.
+    /// Combines `buckets`, each with an optional id. When the rule is [replaced](crate::Gate::replace), a bucket takes
+    /// over the tokens of the bucket with the same id.
     ///
     /// ```
     /// use plimsoll::{Bandwidths, Carry, Gate, ManualClock, Quota, TokenBucket};

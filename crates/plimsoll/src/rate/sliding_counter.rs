@@ -8,8 +8,8 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 /// # What it grants
 ///
 /// About the limit in any window. The usage of the previous window is assumed to be spread evenly over it, and counts
-/// for less as the current window passes: 15 seconds into a minute, three quarters of it. Uneven traffic makes the
-/// estimate wrong by as much as it was uneven.
+/// for less as the current window passes: 15 seconds into a minute, three quarters of it. The more uneven the traffic,
+/// the larger the error of the estimate.
 ///
 /// # What it remembers
 ///
@@ -23,16 +23,16 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # When to choose it
 ///
-/// When a sliding window is wanted for very many keys and an estimate will do. [`SlidingWindow`](crate::SlidingWindow)
-/// never grants more than its limit, for eight bytes a segment.
+/// For a sliding window with very many keys, if an estimate is good enough. [`SlidingWindow`](crate::SlidingWindow)
+/// never grants more than its limit, at eight bytes per segment.
 ///
 /// # At the edges
 ///
 /// - Usage of a whole limit in the last instant of a window counts for less from the next instant on: up to nearly
-///   twice the limit can pass within a window's length around a border, half of it in the window after the border.
+///   twice the limit can pass within a window's length around a boundary, half of it in the window after the boundary.
 /// - Usage of a whole limit in the first instant of a window counts for longer than a true sliding window would count
 ///   it.
-/// - After two idle windows the limit is as new.
+/// - After two idle windows nothing of the usage is left.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};

@@ -8,21 +8,21 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 ///
 /// # What it grants
 ///
-/// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), no two grants closer
-/// than that. It can [count refusals](Self::counting_refusals) too, so that a caller that keeps asking is refused until
-/// it stops: like the usual log in a sorted set of Redis, which also stores blocked actions. Without this option
-/// refusals leave no trace.
+/// Up to the limit in any window, to the nanosecond, and with a [minimum gap](Self::min_gap) no two grants closer than
+/// that. It can also [count refusals](Self::counting_refusals), so that a caller that keeps asking is refused until it
+/// stops, like the usual log in a sorted set of Redis, which also stores blocked actions. Without this option refusals
+/// leave no trace.
 ///
 /// # What it remembers
 ///
-/// 16 bytes for each moment in the window at which anything was taken. Only the newest units can matter, as many as the
-/// limit, so there are never more moments than that, however many refusals are counted.
+/// 16 bytes for each moment in the window at which anything was taken. Only the newest units, up to the limit, can
+/// affect a decision, so there are never more moments than the limit, however many refusals are counted.
 ///
 /// # The formula
 ///
-/// A take at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if the usage at t,
-/// and c, are together at most the limit, and t is at least the gap after the last grant. A refused demand is ready
-/// when enough of the oldest takes have left the window, and not before the gap is over.
+/// A take at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if the usage at t
+/// plus c is at most the limit, and t is at least the gap after the last grant. A refused demand can be retried when
+/// enough of the oldest takes have left the window and the gap is over.
 ///
 /// # When to choose it
 ///
@@ -166,7 +166,8 @@ impl SlidingLog {
         Ok(self)
     }
 
-    /// Counts refused demands as if they had been granted: a caller that keeps trying is refused until it pauses.
+    /// Counts refused demands as if they had been granted, so that a caller that keeps trying is refused until it
+    /// pauses.
     ///
     /// The retry time of a refusal includes the refusal itself: after that time without another try there is room.
     pub const fn counting_refusals(mut self) -> Self {
@@ -208,7 +209,7 @@ impl SlidingLog {
         }
     }
 
-    /// The moment under which a take at `now` is recorded: time that steps back stands still.
+    /// The moment under which a take at `now` is recorded: never before the newest one, if the clock steps back.
     fn moment(log: &Log, now: Moment) -> Moment {
         log.newest.map_or(now, |newest| newest.max(now))
     }
@@ -228,8 +229,8 @@ impl SlidingLog {
         }
     }
 
-    /// The moment at which `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the
-    /// gap.
+    /// The moment at which `cost` fits the window in addition to `more`, recorded at the latest moment, and respects
+    /// the gap.
     fn ready_at(&self, log: &Log, now: Moment, cost: u64, more: u64) -> Moment {
         if cost > self.limit {
             return Moment::NEVER;
@@ -367,7 +368,7 @@ impl Rule for SlidingLog {
         Some(full_at.max(self.gap_ends(log)))
     }
 
-    /// The times stay as they were. In proportion there are no such times: usage counts from now on.
+    /// The moments are kept. A proportional usage has no such moments: it counts as taken now.
     fn adopt(&self, old: &Self, log: &Log, now: Moment, carry: Carry) -> Log {
         if matches!(carry, Carry::AsIs | Carry::Used) {
             let mut log = log.clone();

@@ -12,16 +12,16 @@ pub use segments::Segments;
 /// # What it grants
 ///
 /// Up to the limit in any window, never more. Usage expires when the window has moved past its whole segment, so up to
-/// one segment later than it could: with 12 segments a minute, up to five seconds late.
+/// one segment late: with 12 segments in a minute, up to five seconds.
 ///
 /// # What it remembers
 ///
-/// One count for each segment: eight bytes each. More segments follow the true sliding window more closely.
+/// One count of 8 bytes for each segment. More segments approximate the true sliding window more closely.
 ///
 /// # When to choose it
 ///
-/// When a contract speaks of *any* minute and the borders of a [`FixedWindow`](crate::FixedWindow) do not do. For limits
-/// of a few units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
+/// When a contract is stated for *any* minute, which the boundaries of a [`FixedWindow`](crate::FixedWindow) violate.
+/// For limits of a few units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingWindow};
@@ -42,14 +42,14 @@ pub struct SlidingWindow {
     limit: u64,
     window: u64,
     segments: u32,
-    /// The length of a segment, where all are of one length.
+    /// The length of a segment, if all have the same length.
     segment: Option<Period>,
-    /// The length of the shortest segment: some are longer by a nanosecond where they are not of one length.
+    /// The length of the shortest segment: some are longer by a nanosecond if they do not have the same length.
     shortest: u64,
     origin: Moment,
 }
 
-/// More would cost more memory than precision is worth.
+/// The precision of more segments is not worth their memory.
 const MOST_SEGMENTS: u32 = 1 << 16;
 
 impl SlidingWindow {
@@ -136,7 +136,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Where segment `index` begins: at ⌈index · window / segments⌉.
+    /// The start of segment `index`: ⌈index · window / segments⌉.
     fn start(&self, origin: Moment, index: u64) -> Moment {
         if let Some(segment) = self.segment {
             return segment.start(origin, index);
@@ -146,7 +146,7 @@ impl SlidingWindow {
         origin.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Where the count of segment `index` is kept.
+    /// The position of the count of segment `index`.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "below the number of segments"
@@ -166,7 +166,7 @@ impl SlidingWindow {
         state.until = self.start(state.origin, index.saturating_add(1));
     }
 
-    /// Lets the segments that `now` has moved past leave.
+    /// Removes the segments that have left the window at `now`.
     #[inline]
     fn advance(&self, state: &mut Segments, now: Moment) {
         if now >= state.until {
@@ -193,7 +193,7 @@ impl SlidingWindow {
         self.set_newest(state, index);
     }
 
-    /// What is still used at `now`, without changing the state.
+    /// The usage at `now`, without changing the state.
     fn used(&self, state: &Segments, now: Moment) -> u64 {
         if now < state.until {
             return state.used;
@@ -210,7 +210,7 @@ impl SlidingWindow {
         state.used - gone.map(|i| state.counts[self.slot(i)]).sum::<u64>()
     }
 
-    /// When at most `most` will still be used.
+    /// The moment from which at most `most` is used.
     fn down_to(&self, state: &Segments, most: u64) -> Moment {
         // Each segment that begins pushes out the one a whole window before it: first those behind the newest in the ring,
         // then those from the start of the ring up to the newest.
@@ -289,7 +289,7 @@ impl Rule for SlidingWindow {
 
     #[inline]
     fn recorded_at(&self, state: &Segments, now: Moment) -> Moment {
-        // Mostly the newest segment is that of `now`: then it ends no later than a segment's length from now.
+        // Usually the newest segment is that of `now`: then it ends no later than a segment's length from now.
         if state.until.nanos_since(now) <= self.shortest {
             return now;
         }
@@ -321,7 +321,7 @@ impl Rule for SlidingWindow {
         self.advance(state, now);
         let mut left = amount.min(state.used);
         state.used -= left;
-        // The newest first: what leaves last is what is missed longest.
+        // The newest first: their usage would stay in the window for longest.
         for back in 0..u64::from(self.segments).min(state.newest.saturating_add(1)) {
             let count = &mut state.counts[self.slot(state.newest - back)];
             let part = left.min(*count);

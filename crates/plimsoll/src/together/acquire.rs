@@ -1,4 +1,4 @@
-//! Asking a group, and waiting.
+//! Asking a group and waiting for it.
 
 use std::future::poll_fn;
 
@@ -39,7 +39,7 @@ where
         taken.map_err(|(_, denied)| denied)
     }
 
-    /// Waits where members may be names: the limiters behind them are looked up now, and followed.
+    /// Waits for members that may be names: the limiters behind them are resolved now, and followed.
     async fn wait_by_name(self, held: &mut Permits<'a>) -> Result<(), Denied> {
         let asked = (0..self.len()).filter(|&index| self.cost(index).is_some());
         let asked: Vec<usize> = asked.collect();

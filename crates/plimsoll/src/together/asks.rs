@@ -1,4 +1,4 @@
-//! Demands on limiters and keys that are known only when a request comes.
+//! Demands on limiters and keys that are known only when a request arrives.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Takes now, for a caller that asks in another way if it is refused: a refusal is not counted.
+    /// Takes now, for a caller that asks in another way after a refusal: it is not counted.
     pub(super) fn attempt(&self) -> Result<Permit<'a>, Denied> {
         self.of.attempt(self.demand)
     }
@@ -54,7 +54,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Whether it can be asked on its own and undone exactly, so that nothing else has to be known of it.
+    /// Whether it can be asked on its own and undone exactly.
     pub(super) fn is_plain(&self) -> bool {
         match self.of {
             Asked::Key(key) => key.undoes_exactly() && !key.is_remote(),

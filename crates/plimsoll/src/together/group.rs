@@ -19,7 +19,7 @@ use crate::{Clock, Demand, Grant, Permit, Source};
 /// member of a member, is one member of the group, asked for the sum. `U` is the use of a limiter: the
 /// [cost](Self::ask) of a request is computed from it.
 pub struct Group<U> {
-    /// Members in stores are the last.
+    /// Members in stores come last.
     pub(super) members: Box<[Member]>,
     pub(super) uses: Box<[Uses<U>]>,
     /// The limiters that were replaced by their members: they count grants and refusals.
@@ -55,7 +55,7 @@ pub(super) enum Owner {
 /// The uses of a member.
 pub(super) struct Uses<U> {
     pub(super) name: Option<Name>,
-    /// The position of the limiter in the list that the group was made of.
+    /// The position of the limiter in the list from which the group was made.
     pub(super) position: usize,
     /// The first use, and the factor of its cost.
     pub(super) first: (U, u64),

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::limiter::Several;
 use crate::{Outcome, Permit};
 
-/// The number of permits that are stored inline. A request seldom has more limits.
+/// The number of permits that are stored inline. A request rarely has more limits.
 const FEW: usize = 4;
 
 /// The permits of several limiters, granted together and returned together.
@@ -21,7 +21,7 @@ pub struct Permits<'a> {
 }
 
 impl<'a> Permits<'a> {
-    /// No permits yet.
+    /// Creates an empty list of permits.
     #[doc(hidden)]
     #[inline]
     pub fn new() -> Self {
@@ -51,7 +51,7 @@ impl<'a> Permits<'a> {
         self.several.push(Arc::clone(several));
     }
 
-    /// Takes the last one out.
+    /// Removes the last permit.
     #[inline]
     fn pop(&mut self) -> Option<Permit<'a>> {
         if let Some(last) = self.more.pop() {
@@ -73,7 +73,7 @@ impl<'a> Permits<'a> {
         self.len() == 0
     }
 
-    /// Returns each permit, in the order in which the limiters granted.
+    /// Returns the permits, in the order in which the limiters granted them.
     pub fn iter(&self) -> impl Iterator<Item = &Permit<'a>> {
         self.few.iter().flatten().chain(&self.more)
     }
@@ -83,7 +83,7 @@ impl<'a> Permits<'a> {
         self.finish_all(outcome);
     }
 
-    /// [`finish`](Self::finish) in place.
+    /// Like [`finish`](Self::finish), in place.
     #[doc(hidden)]
     #[inline]
     pub fn finish_all(&mut self, outcome: Outcome) {
@@ -92,12 +92,12 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// Undoes the grants, also of rates: for work that was not needed. See [`Permit::undo`].
+    /// Undoes the grants, also of rates, for work that was not needed. See [`Permit::undo`].
     pub fn undo(mut self) {
         self.undo_all();
     }
 
-    /// [`undo`](Self::undo) in place.
+    /// Like [`undo`](Self::undo), in place.
     #[doc(hidden)]
     pub fn undo_all(&mut self) {
         for several in self.several.drain(..) {

@@ -1,4 +1,4 @@
-//! A request to a group, and the verbs that do not wait.
+//! A request to a group, and the operations that do not wait.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Request<'a, U, C> {
     pub(super) group: &'a Group<U>,
     /// Limiters that are not in the group itself.
     pub(super) asks: &'a [Ask<'a>],
-    /// The demand of a use, where each has its own time-out.
+    /// The demand of a use, if each has its own time-out.
     pub(super) demand_of: Option<DemandOf<U>>,
     pub(super) like: Demand,
     pub(super) cost: C,
@@ -227,7 +227,7 @@ where
         Ok(())
     }
 
-    /// Takes permits of all members for later use, and returns when they may be used; or takes nothing.
+    /// Takes permits of all members for later use, or none. The result says when they may be used.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ struct Found {
 
 impl Group<usize> {
     /// The group of these asks, each by its position. Keys and names are resolved to the limiters behind them, so that
-    /// they are decided and waited for as gates are.
+    /// they are handled like gates.
     ///
     /// # Errors
     ///

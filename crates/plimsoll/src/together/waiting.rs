@@ -1,4 +1,4 @@
-//! Limiters and keys that are known only when a request comes, asked together.
+//! Limiters and keys that are known only when a request arrives, asked together.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ impl<'a> Ask<'a> {
     ///
     /// # Errors
     ///
-    /// Returns the refusal of the first that refuses.
+    /// Returns the refusal of the first limiter that refuses.
     pub fn try_all(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
         if Self::attempt_all(asks, held) {
             return Ok(());
@@ -52,7 +52,7 @@ impl<'a> Ask<'a> {
         true
     }
 
-    /// Decides under the locks of all, and counts a refusal.
+    /// Decides with all locks held, and counts a refusal.
     #[cold]
     fn decide(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
         let permits = in_group(asks, |group| {
@@ -242,13 +242,13 @@ impl Waiting {
         (0..group.uses.len()).filter(is_of)
     }
 
-    /// Returns whether it waits in a queue, and not only for a store.
+    /// Returns whether it waits in a queue; if not, it waits only for a store.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.wait.is_some()
     }
 
-    /// Returns the time it has been in queues, on the clock of the member that it began to wait for.
+    /// Returns the time that it has spent in queues, on the clock of the first member that it waited for.
     #[must_use]
     pub fn waited(&self, asks: &[Ask<'_>]) -> Duration {
         let wait = self.wait.as_ref();
@@ -257,11 +257,11 @@ impl Waiting {
         })
     }
 
-    /// One permit for each of `asks`, when all have granted.
+    /// Polls for one permit for each of `asks`, once all have granted.
     ///
     /// # Errors
     ///
-    /// Returns the refusal of a member; what others granted has been undone.
+    /// Returns the refusal of a member. The grants of the others have been undone.
     pub fn poll(
         &mut self,
         asks: &[Ask<'_>],
@@ -282,7 +282,7 @@ impl Waiting {
                     self.granted = request.permits(taken);
                     self.wait = None;
                 }
-                // It was asked while another limiter replaced it.
+                // It was asked while another limiter was replacing it.
                 Err(_) if self.group.behind.is_outdated(cx.waker()) => {}
                 Err((leaf, denied)) => {
                     let index = request.ask_of(leaf);

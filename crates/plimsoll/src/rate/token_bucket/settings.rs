@@ -1,4 +1,4 @@
-//! The settings of a bucket and their getters: stores outside of the process store buckets by their settings.
+//! The settings of a bucket, and their getters for stores outside of the process.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::invalid::Unmet;
 use crate::{InvalidLimit, Quota};
 
 impl TokenBucket {
-    /// Sets the maximum number of tokens, and starts with as many.
+    /// Sets the maximum number of tokens, which is also the number at the start.
     ///
-    /// The burst is the amount that may pass at once after idling; the rate stays as it is. A burst of 1 spaces grants
-    /// evenly, and a burst above the units of the quota saves up the refill of several periods.
+    /// The burst is the amount that may pass at once after idling; the rate does not change. A burst of 1 spaces grants
+    /// evenly; a burst above the units of the quota accumulates the refill of several periods.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -65,11 +65,11 @@ impl TokenBucket {
         Ok(self)
     }
 
-    /// Sets the number of tokens at the start. Default: the burst. As the limit of [many keys](crate::Keyed) it evicts
-    /// none of them below `max_keys`, as none is ever like new again.
+    /// Sets the number of tokens at the start. Default: the burst.
     ///
-    /// A process that is restarted often would grant a burst with each start; a bucket that starts empty grants the
-    /// rate from the beginning.
+    /// A process that restarts often would grant a burst at each start; a bucket that starts empty grants only its rate
+    /// from the beginning. With [many keys](crate::Keyed) and fewer tokens than the burst, no key is evicted before
+    /// there are `max_keys`, because no used key ever equals a new one again.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
