@@ -50,9 +50,9 @@ impl fmt::Display for LimiterKind {
 
 /// A limiter with a kind that is known only at run time, such as one from a file.
 ///
-/// It dereferences to the [`Limiter`], converts into a [`Resource`], and fallibly into a [`Rate`]. Clones share the
-/// limiter. The kind of a [`Gate`] follows from its rule: [`Resource`](Self::Resource) if its permits are returned,
-/// otherwise [`Rate`](Self::Rate).
+/// It dereferences to the [`Limiter`]. It converts into a [`Resource`], and with `TryFrom` into a [`Rate`]. Clones
+/// share the limiter. The kind of a [`Gate`] follows from its rule: [`Resource`](Self::Resource) if its permits are
+/// returned, otherwise [`Rate`](Self::Rate).
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};

@@ -11,11 +11,11 @@ use plimsoll::{
 use crate::any::LimiterKind;
 use crate::key_text::with_text;
 
-/// A limit with keys and a rule that is known only at run time, as [`AnyLimiter`](crate::AnyLimiter) is for limits
-/// without keys. Clones share the limit.
+/// A limit with keys and a rule that is known only at run time. [`AnyLimiter`](crate::AnyLimiter) is its counterpart
+/// for limits without keys. Clones share the limit.
 ///
-/// Keys are text: names, numbers, [addresses](plimsoll::Address), everything that implements `Display`. Keys with the
-/// same text share a state.
+/// Keys are text, such as names, numbers, and the text of [addresses](plimsoll::Address). Keys with the same text share
+/// a state.
 ///
 /// ```
 /// use plimsoll::{Address, Keyed, PerKey, TokenBucket};
@@ -31,12 +31,12 @@ use crate::key_text::with_text;
 ///
 /// # From a file
 ///
-/// A limiter with `keyed: true` follows its name through every reload of the file. If the limiter of that name has no keys any
-/// more, all keys share it.
+/// A limiter with `keyed: true` follows its name through every reload of the file. If a reload makes it a limiter
+/// without keys, all keys share it.
 ///
 /// A limiter with a `store` is decided by the store: use [`acquire`](Self::acquire), on tokio. The other methods answer
-/// at once, from the state of this process: borrowed permits, and the answer during an outage. Otherwise they refuse
-/// with [`Unavailable`](plimsoll::Reason::Unavailable).
+/// at once, from the state of this process: permits that it has borrowed, or the answer that is set for an outage.
+/// Otherwise they refuse with [`Unavailable`](plimsoll::Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter(Arc<dyn TextKeys>);
 
@@ -50,7 +50,7 @@ pub trait TextKeys: PerKey<str> {
     /// Returns the refusal.
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
 
-    /// [`estimate`](Self::estimate), as if `charged` had been charged before.
+    /// Like [`estimate`](Self::estimate), as if `charged` had been charged before.
     #[doc(hidden)]
     fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
         self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
@@ -153,7 +153,8 @@ impl KeyedLimiter {
     /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
     /// ```
     ///
-    /// The future does not borrow the limit or the key. Nothing is taken before its first poll; dropping it leaves the queue.
+    /// The future borrows neither the limit nor the key. Nothing is taken before its first poll. Dropping it leaves the
+    /// queue, and loses no permit.
     ///
     /// # Errors
     ///
@@ -184,7 +185,7 @@ impl KeyedLimiter {
         self.0.snapshot_of(key)
     }
 
-    /// Its name; empty if it has none.
+    /// Returns the name of the limit; empty if it has none.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name().unwrap_or_default()

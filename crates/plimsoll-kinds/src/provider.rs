@@ -12,15 +12,15 @@ use crate::weight::Weight;
 
 /// A source of limiters by weight: a file, a registry, a service.
 ///
-/// [`Provider::of`] asks it once, when the program starts. The limiters of one source are all rates or all resources, besides
-/// basic ones, because the code that uses them has to know whether it holds permits. [`Provider::all`] combines sources of
-/// different kinds.
+/// [`Provider::of`] asks it once, when the program starts. Apart from basic limiters, the limiters of one source are
+/// all rates or all resources, because the code that uses them has to know whether it holds permits. [`Provider::all`]
+/// combines sources of different kinds.
 pub trait Provides {
     /// Returns the limiter of a weight; `None` if the weight is not limited.
     ///
     /// # Errors
     ///
-    /// Returns an error if the limiter cannot be made. An error is never taken for "not limited".
+    /// Returns an error if the limiter cannot be made. An error never means "not limited".
     fn limiter(&self, weight: Weight) -> Result<Option<AnyLimiter>, InvalidLimit>;
 
     /// Returns a basic limiter for all weights, if there is one.
@@ -56,7 +56,7 @@ pub trait Provides {
 ///
 /// 1. It checks all its limiters for saturation, whether or not their weight is asked for.
 /// 2. It acquires from the limiters of the weights, in [the order of weights](Weight#the-order), all or none: if one
-///    refuses, the others are as if they had not been asked, rates and penalties included.
+///    refuses, the others are left as if they had not been asked, including rates and penalties.
 ///
 /// A limiter that several weights share is asked for the sum. A weight without a limiter is not limited.
 ///
@@ -114,7 +114,7 @@ impl Provider {
 
     /// Combines several providers: a weight is acquired from all of them, in this order, all or none.
     ///
-    /// A limiter that two of them share is asked once. Without any provider nothing is limited.
+    /// A limiter that two of them share is asked once. An empty list of providers limits nothing.
     #[must_use]
     pub fn all(providers: impl IntoIterator<Item = Self>) -> Self {
         let mut basics: Vec<Basic> = Vec::new();

@@ -20,9 +20,9 @@ use crate::tiers::{Effective, Policy, TIERS};
 
 /// Policies of named operations, as one limit with keys: `kind: policies` in files.
 ///
-/// A key is an operation and its caller, separated by [`|`](Self::SEPARATOR). The caller is any text, such as an address or a
-/// user. Each pair of an operation and a caller has a state. Operations of one tier share a table of states, as in
-/// [`Policies`](crate::Policies); operations without a policy share the fallback.
+/// A key consists of an operation and its caller, separated by [`|`](Self::SEPARATOR). The caller is any text, such as
+/// an address or a user. Each pair of an operation and a caller has a state. Operations of one tier share a table of
+/// states, as in [`Policies`](crate::Policies); operations without a policy share the fallback.
 ///
 /// ```
 /// use plimsoll::{ManualClock, PerKey, Reason};

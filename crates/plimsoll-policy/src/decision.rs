@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll::{Denied, Reason};
 
-/// The longest retry time: a signed 32-bit number of milliseconds, some 25 days.
+/// The longest retry time: a signed 32-bit number of milliseconds, about 25 days.
 pub(crate) const LONGEST_MS: u32 = i32::MAX.unsigned_abs();
 
 /// The retry time if the time until there is room is unknown.
@@ -41,7 +41,7 @@ const UNKNOWN_MS: u32 = 1000;
 /// | over the limit | [`SoftThrottle`](Reason::SoftThrottle) | until the next token | the tokens left |
 /// | over the limit too often | [`LockedOut`](Reason::LockedOut) | until the lockout ends | the tokens left |
 ///
-/// Milliseconds are rounded up: a subject that asks again then, and has not asked meanwhile, is admitted.
+/// Milliseconds are rounded up: a subject that asks again after that time, and has not asked meanwhile, is admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use = "a decision that is ignored limits nothing"]
 pub struct Decision {

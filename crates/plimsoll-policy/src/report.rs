@@ -79,7 +79,7 @@ impl Report {
         self.evaluations
     }
 
-    /// Returns the active policies, by falling rate, then by falling burst; the first 32.
+    /// Returns the first 32 active policies, in descending order of rate, then of burst.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
@@ -132,13 +132,13 @@ impl Report {
 }
 
 impl Row {
-    /// Its requests per second.
+    /// Returns its rate, in requests per second.
     #[must_use]
     pub fn rps(&self) -> u64 {
         self.rps
     }
 
-    /// Its burst.
+    /// Returns its burst.
     #[must_use]
     pub fn burst(&self) -> u64 {
         self.burst
