@@ -16,7 +16,7 @@ const BOUND: usize = 64 * 1024;
 
 impl Limits {
     /// Returns a layer that reads the bodies of requests for limits that need them (`form:NAME`, `json:/POINTER`), and
-    /// counts the bytes for limits with `request_bytes`. It goes around [`layer`](Self::layer). The handler gets the
+    /// counts the bytes for limits with `request_bytes`. Add it outside of [`layer`](Self::layer). The handler gets the
     /// body unchanged.
     ///
     /// ```

@@ -16,7 +16,7 @@ use crate::resolve;
 /// The entry of a bucket that names its limit.
 const LIMIT: &str = "limit";
 
-/// The limit and the key of a bucket, and what they allow. [`Limits::bucket`] returns it.
+/// The limit and the key of a bucket, and the allowance of the key. [`Limits::bucket`] returns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Bucket {

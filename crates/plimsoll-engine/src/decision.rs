@@ -9,7 +9,7 @@ use crate::members::Members;
 use crate::state::{Denials, Member, StoreStandings};
 use crate::stats::ShadowExcess;
 
-/// The answer of one limit in a decision. Each limit that was asked has one, also if another one refused.
+/// The answer of one limit in a decision. Each limit that was asked has one, even if another limit refused.
 ///
 /// ```
 /// use plimsoll_engine::{Ask, Limits};
@@ -163,7 +163,7 @@ impl Hold {
         self.give_back(outcome);
     }
 
-    /// [`finish`](Self::finish) in place.
+    /// Like [`finish`](Self::finish), in place.
     #[doc(hidden)]
     pub fn give_back(&mut self, outcome: Outcome) {
         for permit in self.members.permits.iter_mut().flatten() {
@@ -187,7 +187,7 @@ impl Hold {
         self.undo_all();
     }
 
-    /// [`undo`](Self::undo) in place.
+    /// Like [`undo`](Self::undo), in place.
     #[doc(hidden)]
     pub fn undo_all(&mut self) {
         self.members.undo();
@@ -240,7 +240,7 @@ impl Refusal {
             .filter(enforced)
             .max_by_key(|(index, denied)| {
                 let never = matches!(denied.reason(), Reason::TooLarge | Reason::Closed);
-                // Among equal ones the first.
+                // Among equals, the first one binds.
                 (never, denied.retry_after(), std::cmp::Reverse(*index))
             })
             .map_or(first, |(index, _)| index);
@@ -295,9 +295,9 @@ impl Refusal {
         self
     }
 
-    /// Returns whether one store granted, and was undone because another one refused. It happens where a decision asks
-    /// several stores, or several slots of a cluster. Between the two, another decision may have been refused because
-    /// of it.
+    /// Returns whether one store granted, and was undone because another one refused. This can happen if a decision
+    /// asks several stores, or several slots of a cluster. In the meantime, another decision may have been refused
+    /// because of the grant.
     #[must_use]
     pub fn is_compensated(&self) -> bool {
         self.0.compensated

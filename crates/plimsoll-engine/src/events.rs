@@ -26,7 +26,7 @@ use crate::top::{bounded, mask};
 pub struct LimitsEvent {
     /// The decision, or the reload.
     pub kind: LimitsEventKind,
-    /// When it happened, on the clock of the limits.
+    /// The moment of the event, on the clock of the limits.
     pub at: Moment,
 }
 

@@ -26,10 +26,10 @@ use crate::stats::LimitStats;
 
 /// The limits of a file. A decision takes from several of them, all or none.
 ///
-/// There are two ways to decide. [`decide_request`](Self::decide_request) and the [`layer`](Self::layer) find limits, keys and
-/// costs by the routes of the file. [`decide`](Self::decide) and [`try_decide`](Self::try_decide) get them as [`Ask`]s. Both
-/// yield a [`Hold`] or a [`Refusal`]. [`peek`](Self::peek) takes nothing; [`reserve`](Self::reserve) takes now for later;
-/// [`charge`](Self::charge) and [`refund`](Self::refund) correct usage after the fact.
+/// There are two ways to decide. [`decide_request`](Self::decide_request) and the [`layer`](Self::layer) find limits,
+/// keys and costs by the routes of the file. [`decide`](Self::decide) and [`try_decide`](Self::try_decide) get them as
+/// [`Ask`]s. Both yield a [`Hold`] or a [`Refusal`]. [`peek`](Self::peek) takes nothing; [`reserve`](Self::reserve)
+/// takes now for later use; [`charge`](Self::charge) and [`refund`](Self::refund) correct usage after the fact.
 ///
 /// [`replace`](Self::replace) applies another configuration and keeps usage, permits and waiters. Clones share the same limits.
 ///
@@ -65,20 +65,20 @@ struct Shared {
 }
 
 impl Limits {
-    /// Reads a file and builds its limits, on the system's clock.
+    /// Reads a file and builds its limits, on the system clock.
     ///
     /// # Errors
     ///
-    /// Returns everything that is wrong with the file, each with its place.
+    /// Returns all mistakes in the file, each with its place.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         Self::new(&Config::from_file(path)?, &Clock::system())
     }
 
-    /// Builds the limits of a text in YAML, on the system's clock.
+    /// Builds the limits of a text in YAML, on the system clock.
     ///
     /// # Errors
     ///
-    /// Returns everything that is wrong with it, each with its place.
+    /// Returns all mistakes in the text, each with its place.
     pub fn from_yaml(text: &str) -> Result<Self, ConfigError> {
         let config = Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)?;
         Self::new(&config, &Clock::system())
@@ -93,7 +93,7 @@ impl Limits {
         config.build(clock).map(Self::of)
     }
 
-    /// Returns the limits of limiters that are built already, for example by
+    /// Creates limits from limiters that are already built, for example by
     /// [`Config::build_sampled`](plimsoll_config::Config::build_sampled).
     #[must_use]
     pub fn of(limiters: Limiters) -> Self {
@@ -133,7 +133,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// Returns an error if a limit cannot be built. Nothing is changed then.
+    /// Returns an error if a limit cannot be built. Nothing is then changed.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         let mut stats = self
             .shared
@@ -156,7 +156,7 @@ impl Limits {
         Ok(changes)
     }
 
-    /// Grants all of `asks` now, or none. Never waits. Limits in stores answer from what this process knows: use
+    /// Grants all of `asks` now, or none. Never waits. Limits in stores answer from the state of this process: use
     /// [`decide`](Self::decide) if there are any.
     ///
     /// # Errors
@@ -206,7 +206,8 @@ impl Limits {
         )?)
     }
 
-    /// Charges after the fact, in full: more than remains becomes a debt. Does nothing if the file lacks one of the limits.
+    /// Charges `asks` after the fact, in full: an excess over the remainder becomes a debt. Does nothing if the file
+    /// lacks one of the limits.
     pub fn charge(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
@@ -215,8 +216,8 @@ impl Limits {
         }
     }
 
-    /// Refunds the costs of work that was not done to rates, up to their limits; in stores, in the background. Logs and windows
-    /// refund only usage of the present moment: earlier usage stays.
+    /// Refunds to rates the costs of work that was not done, up to their limits. Stores do so in the background. Logs
+    /// and windows refund only usage of the present moment: earlier usage stays.
     pub fn refund(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
@@ -310,7 +311,7 @@ impl Limits {
     }
 
     /// Returns whether a limit has keys and refuses requests without one (`without_key: refuse` in the file). Protocols
-    /// in which clients name limits and keys treat an ask of such a limit without a key as a mistake.
+    /// in which clients name limits and keys treat an ask of such a limit without a key as an error.
     #[must_use]
     pub fn needs_key(&self, limit: &str) -> bool {
         let plan = self.plan();

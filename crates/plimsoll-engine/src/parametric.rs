@@ -110,7 +110,7 @@ struct Tables {
     all: Vec<Table>,
 }
 
-/// The number of no table: a key whose last parameters have this number carries no usage over.
+/// The number for "no table": a key whose last parameters have this number carries over no usage.
 const NO_TABLE: u64 = u64::MAX;
 
 /// The largest number of tables.
@@ -153,7 +153,7 @@ impl Parametric {
         Ok(taken.map(|()| table.standing(key)))
     }
 
-    /// Charges `cost` after the fact, in full: more than remains becomes a debt.
+    /// Charges `cost` after the fact, in full: an excess over the remainder becomes a debt.
     ///
     /// # Errors
     ///

@@ -28,8 +28,9 @@ use crate::state::{Denials, Member};
 use crate::stores;
 
 impl Limits {
-    /// Reserves all of `asks` now for use later, or none. Never waits. [`Reserved::wait`] is the time until the reservation can be
-    /// used. Limits in stores answer from what this process knows: use [`reserve`](Self::reserve) if there are any.
+    /// Reserves all of `asks` now for later use, or none. Never waits. [`Reserved::wait`] is the time until the
+    /// reservation can be used. Limits in stores answer from the state of this process: use [`reserve`](Self::reserve)
+    /// if there are any.
     ///
     /// `like` carries the longest wait that is accepted, and the priority among waiters for slots. Its cost is ignored.
     ///
@@ -71,7 +72,7 @@ impl Limits {
     }
 
     /// Like [`try_reserve`](Self::try_reserve), but asks stores too. Stores have no reservations: a limit in a store
-    /// grants now, and the grant is held until the other limits are ready.
+    /// grants now, and the grant is held until the other limits are ready. Dropping the future cancels the reservation.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Limits {
     }
 }
 
-/// A reservation of several limits. Made by [`Limits::try_reserve`] and [`Limits::reserve`].
+/// A reservation of several limits. [`Limits::try_reserve`] and [`Limits::reserve`] return one.
 ///
 /// It is a future: awaiting it waits until all limits are ready, and yields the [`Hold`]. Dropping it before that cancels it and
 /// refunds everything. Until then its tokens count as used, so other callers cannot take them.
@@ -219,7 +220,7 @@ fn reserve(
                 reserved.taken.push(Taken { first, wait, state });
             }
             Err(denied) => {
-                // Before the answers of the other members are estimated.
+                // Cancelled before the answers of the other members are estimated.
                 reserved.cancel(&members);
                 return Err(refused(members, first, denied));
             }

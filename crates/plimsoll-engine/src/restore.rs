@@ -8,7 +8,7 @@ use plimsoll_config::{Restore as Limiters, Saved};
 use crate::limits::Limits;
 use crate::plan::Plan;
 
-/// Restores [saved](Limits::save) state, one record after the other. [`Limits::restore`] returns it.
+/// Restores [saved](Limits::save) state, one record at a time. [`Limits::restore`] returns it.
 #[derive(Debug)]
 pub struct Restore<'a> {
     limiters: Limiters<'a>,

@@ -63,7 +63,7 @@ pub struct LimitView {
 pub struct TopView {
     /// The keys with the largest usage, estimated from a sample.
     pub used: Vec<TopKey>,
-    /// The keys with most refusals, including those in shadow mode.
+    /// The keys with the most refusals, including those in shadow mode.
     pub refused: Vec<TopKey>,
 }
 
@@ -77,8 +77,8 @@ impl Limits {
     /// Like [`snapshot`](Self::snapshot), with the usage of limits without keys read from their stores, over all
     /// processes.
     ///
-    /// Up to 64 limits are read at the same time. After a store does not answer, no more are read. Those limits, and limits with
-    /// keys, have the state that this process knows.
+    /// Up to 64 limits are read at the same time. If a store does not answer, no more are read. Those limits, and
+    /// limits with keys, show the state of this process.
     #[cfg(feature = "redis")]
     pub async fn snapshot_asking_stores(&self) -> Vec<LimitView> {
         let mut views = self.snapshot();
