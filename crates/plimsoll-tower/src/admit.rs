@@ -4,7 +4,7 @@ use plimsoll::{Acquire, Demand, Limiter, LimiterExt, PerKey, Permit};
 
 use crate::Leases;
 
-/// Decides whether a request may go on.
+/// Decides whether a request is admitted.
 ///
 /// [`LimitLayer::new`](crate::LimitLayer::new) and [`by_key`](crate::LimitLayer::by_key) cover the usual cases; implement this
 /// for others. Here writes have a limit, and reads have none:

@@ -157,11 +157,11 @@ pub trait OneLimit {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum How {
-    /// Takes. A limit that is `alone` in its layer is waited for by itself.
+    /// Takes. A limit that is `alone` in its layer is waited for alone.
     Take {
         priority: Priority,
         alone: bool,
-        /// Whether the response says how the limits stand.
+        /// Whether the response describes the status of the limits.
         described: bool,
     },
     /// Takes nothing, but finds the key.
@@ -325,6 +325,6 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
 impl<A: Limits, B: Limits> sealed::Sealed for (A, B) {}
 
 pub(crate) mod sealed {
-    /// Only the limits of this workspace.
+    /// Implemented only by the limits of this workspace.
     pub trait Sealed {}
 }

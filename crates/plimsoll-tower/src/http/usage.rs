@@ -145,7 +145,7 @@ impl Usage {
 
     /// Marks the usage as unknown although the work is done: the cost taken beforehand is charged, or the total if that is more.
     ///
-    /// For handlers that forward to a service which reports its usage only sometimes.
+    /// Use it in handlers that forward to a service which does not always report its usage.
     pub fn unknown(&self) {
         self.each(|count| count.is_unknown.store(true, Ordering::Release));
     }

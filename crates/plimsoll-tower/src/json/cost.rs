@@ -31,8 +31,8 @@ use crate::http::{BodyBytes, BodyCost, copy};
 /// assert!(JsonCost::try_of("max_tokens").is_err());
 /// ```
 ///
-/// Several values are added up. A value that is missing or is no number adds nothing; if all of them are missing, the cost is
-/// unknown and no [`BodyCost`] is inserted.
+/// Several values are added up. A value that is missing or not a number adds nothing; if all of them are missing, the
+/// cost is unknown and no [`BodyCost`] is inserted.
 ///
 /// [`BodyCost`]: crate::BodyCost
 #[derive(Clone, Debug)]
@@ -178,7 +178,8 @@ impl BodyReader for Measure {
     }
 }
 
-/// A service that reads the cost of a request from its body before the inner service is called. Made by a [`JsonCost`].
+/// A service that reads the cost of a request from its body before the inner service is called. A [`JsonCost`] makes
+/// one.
 ///
 /// The inner service receives the body as a [`Replayed`] body, with the same frames, trailers and errors. Requests whose body
 /// is not read are passed on at once.
@@ -247,7 +248,7 @@ where
             };
         };
         let (parts, body) = request.into_parts();
-        // The one that is ready is called, whenever that is.
+        // The service that is ready is called, not its clone.
         let clone = self.inner.clone();
         let reading = Reading {
             parts,
@@ -295,7 +296,7 @@ impl<S, B: Body> Reading<S, B> {
             let has_failed = part.is_err();
             self.read.push(part);
             if has_failed || is_too_long {
-                // What was copied is no document.
+                // The copy is not a whole document.
                 self.text.clear();
                 return Poll::Ready(!has_failed);
             }

@@ -43,8 +43,9 @@ pub type WeighedLayer = HttpLimitLayer<(
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 ///
-/// The layer is applied in two parts: the outer one decides about `request_count` and the stated `memory_size`, and answers
-/// refused requests; the inner one measures the bodies. All services made by it share the limits of the provider.
+/// The layer is applied in two parts: the outer part decides on `request_count` and the stated `memory_size`, and
+/// answers refused requests; the inner part measures the bodies. All services made by it share the limits of the
+/// provider.
 #[derive(Clone)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct WeightsLayer {

@@ -35,7 +35,7 @@ impl Taken {
             return;
         }
         let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of one limiter there is one, however many parts a body has.
+        // One permit per limiter, however many parts a body has.
         let rest = permits
             .iter_mut()
             .try_fold(permit, |permit, known| match known.merge(permit) {
