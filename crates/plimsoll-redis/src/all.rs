@@ -5,7 +5,7 @@ use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 use crate::many::{Subject, Subjects};
 use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 
-/// Several limiters that decide together: a demand takes from all of them or from none. Created by [`Store::all`].
+/// Several limiters that decide together: a demand takes from all of them or from none. [`Store::all`] creates one.
 ///
 /// One script evaluates them in order. A refusal names the first limiter that refuses, charges none of the others, and carries the time at
 /// which all would grant.

@@ -21,8 +21,8 @@ use crate::lease::Lease;
 /// # }
 /// ```
 ///
-/// The enum is exhaustive: a decision grants or denies. New reasons to deny are added to [`Reason`](plimsoll::Reason), and a store that
-/// cannot decide returns a [`StoreError`].
+/// The enum is exhaustive: a decision grants or denies. New reasons to deny are added to [`Reason`](plimsoll::Reason);
+/// if a store cannot decide, the call returns a [`StoreError`].
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
@@ -78,7 +78,7 @@ impl Decision {
 pub struct RedisPermit {
     cost: u64,
     standing: Standing,
-    /// When it was granted, on the clock of the store.
+    /// The moment of the grant, on the clock of the store.
     taken: Moment,
     // Dropped before `return_events`, which report the release.
     leases: Vec<Lease>,
@@ -112,7 +112,7 @@ impl RedisPermit {
         self
     }
 
-    /// When it was granted, on the clock of the store.
+    /// The moment of the grant, on the clock of the store.
     pub(crate) fn taken(&self) -> Moment {
         self.taken
     }
@@ -155,7 +155,7 @@ impl RedisPermit {
 
     /// Releases the leases and waits for the store. Dropping the permit does the same in the background.
     ///
-    /// Returns `false` if a lease had expired already. Then its slot, which another process may hold, is not released.
+    /// Returns `false` if a lease had already expired. Its slot, which another process may hold, is then not released.
     ///
     /// # Errors
     ///

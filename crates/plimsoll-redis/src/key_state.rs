@@ -13,7 +13,8 @@ pub struct Seen {
 }
 
 impl RedisLimiter {
-    /// Makes `amount` more available to `key`, at most up to the limit. Has no effect on leases, which only their holders release.
+    /// Makes `amount` more permits available to `key`, at most up to the limit. Has no effect on leases, which only
+    /// their holders release.
     ///
     /// # Errors
     ///
@@ -24,8 +25,8 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// Creates the state of a key that was never used, so that its initial amount refills from now and not from its first use. This
-    /// matters for token buckets that do not begin full.
+    /// Creates the state of a key that was never used, so that its initial amount refills from now instead of from its
+    /// first use. This matters for token buckets that do not start full.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::terms::Terms;
 use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
-/// A limit in Redis, with one state for each key. Created by [`Store::limiter`].
+/// A limit in Redis, with one state for each key. [`Store::limiter`] creates one.
 ///
 /// A script makes each decision, so it is atomic and takes one round trip. It uses the time of the server. The state of a key
 /// expires when it equals that of a new key.
@@ -137,7 +137,7 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// Takes `cost` for `key`, or is refused. A cost of 0 takes nothing, and is granted if anything is available.
+    /// Takes `cost` for `key`, or refuses. A cost of 0 takes nothing, and is granted if anything is available.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ impl RedisLimiter {
         })
     }
 
-    /// Takes as much for `key` as is available, at most `most`. [`RedisPermit::cost`] is the amount.
+    /// Takes the amount that is available for `key`, at most `most`. [`RedisPermit::cost`] is the amount taken.
     ///
     /// # Errors
     ///
@@ -244,10 +244,11 @@ impl RedisLimiter {
         ))
     }
 
-    /// Takes `cost` for `key` ahead of time, and returns how long the caller has to wait before it uses it: zero, if enough is available.
-    /// Refuses if the wait would exceed `longest`; `None` accepts any wait.
+    /// Takes `cost` for `key` ahead of time, and returns the time that the caller has to wait before it may use the
+    /// grant: zero if enough is available. Refuses if the wait would exceed `longest`; `None` accepts any wait.
     ///
-    /// A token bucket goes into debt, and later demands are refused until it has refilled. A reservation cannot be cancelled.
+    /// A token bucket goes into debt, and later demands are refused until it has refilled. A reservation cannot be
+    /// cancelled, not even by dropping the future once the call was sent.
     ///
     /// ```no_run
     /// use plimsoll::TokenBucket;
@@ -353,7 +354,7 @@ impl RedisLimiter {
         let mut arguments = Vec::with_capacity(4 + terms.words.len());
         arguments.extend([what, &now, &amount]);
         arguments.extend(terms.words.iter().map(String::as_str));
-        // The id of a lease, a number, a moment or nothing: scripts ignore arguments that they do not use.
+        // The id of a lease, a number, a moment or nothing, because scripts ignore arguments that they do not use.
         arguments.push(&last);
         let answer = inner.store.run(&inner.script, &[key], &arguments).await?;
         inner.store.health().decided(1);

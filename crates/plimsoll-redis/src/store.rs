@@ -94,7 +94,7 @@ impl Store {
         breaker.would_ask(|| self.time())
     }
 
-    /// Returns how often the [circuit](crate::Circuit) opened.
+    /// Returns the number of times that the [circuit](crate::Circuit) opened.
     #[must_use]
     pub fn outages(&self) -> u64 {
         self.inner.breakers.opened()
@@ -123,8 +123,8 @@ impl Store {
         self.inner.health.subscribe()
     }
 
-    /// Returns how often a state was found that was written by a clock far ahead of the server's: the clock has stepped back by
-    /// more than the limit stores, or a failover changed the server. Everything used then counts as used now.
+    /// Returns the number of states that were written by a clock far ahead of the server's: the clock has stepped back
+    /// by more than the limit stores, or a failover changed the server. Everything used then counts as used now.
     #[must_use]
     pub fn clock_steps(&self) -> u64 {
         self.inner.health.steps()

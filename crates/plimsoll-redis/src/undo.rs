@@ -1,4 +1,4 @@
-//! Undoes grants whose callers have gone.
+//! Undoes the grants of callers that dropped their future.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -11,7 +11,7 @@ use crate::StoreErrorKind;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreAnswer {
-    /// The limit, its window and what remains; if the decision is admitted, after what it took.
+    /// The limit, its window and the remainder; if the decision is admitted, after the grant.
     pub standing: Standing,
     /// The refusal, with its reason and retry time; `None` if the limit grants.
     pub denied: Option<Denied>,
@@ -19,7 +19,7 @@ pub struct StoreAnswer {
     pub shadow: bool,
     /// The [fencing token](plimsoll::LeaseState::fence) of its lease, if it has one.
     pub fence: Option<u64>,
-    /// Why the store did not decide, or did not undo a grant after another ask was refused.
+    /// The reason why the store did not decide, or did not undo a grant after another ask was refused.
     pub cause: Option<StoreErrorKind>,
 }
 
@@ -30,7 +30,7 @@ impl StoreAnswer {
         self.denied.is_none()
     }
 
-    /// The same answer with a refusal.
+    /// Returns the same answer with a refusal.
     pub(crate) fn refused(mut self, denied: Denied) -> Self {
         self.denied = Some(denied);
         self
@@ -102,7 +102,7 @@ impl Deref for StoreAnswers {
     }
 }
 
-/// A decision about several limits. Returned by [`Store::decide_all`](crate::Store::decide_all).
+/// A decision about several limits. [`Store::decide_all`](crate::Store::decide_all) returns one.
 #[derive(Debug)]
 #[must_use = "permits that are dropped are returned"]
 pub struct StoreDecision<P = StorePermits> {

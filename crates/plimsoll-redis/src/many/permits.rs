@@ -39,15 +39,15 @@ impl StorePermits {
         leases.filter_map(Lease::state)
     }
 
-    /// Undoes the decision, also for rates, and waits for the store: for work that was not done. Takes one round trip; in a cluster one
-    /// for each hash slot.
+    /// Undoes the decision, also for rates, and waits for the store. Use it for work that was not done. Takes one round
+    /// trip; in a cluster, one for each hash slot.
     ///
-    /// Permits that have been refilled since, or that no longer count, are not returned again. A
+    /// Units that have been refilled since, or that no longer count, are not refunded again. A
     /// [gap](plimsoll::SlidingLog::min_gap) that the grant began stays in effect if there were later grants.
     ///
     /// # Errors
     ///
-    /// Returns an error if the store does not answer. Then rates stay charged, and leases are released in the
+    /// Returns an error if the store does not answer. Rates then stay charged, and leases are released in the
     /// background.
     pub async fn undo(mut self) -> Result<(), StoreError> {
         self.taken.undo_all().await
@@ -55,7 +55,7 @@ impl StorePermits {
 
     /// Releases the leases and waits for the store. Dropping the permits does the same in the background.
     ///
-    /// Returns `false` if a lease had expired already.
+    /// Returns `false` if a lease had already expired.
     ///
     /// # Errors
     ///
