@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::with_permit::WithPermit;
 
-/// The receiving half of a channel. As a [`Stream`] it yields what [`recv`](Self::recv) returns.
+/// The receiving half of a channel. As a [`Stream`] it yields the items that [`recv`](Self::recv) returns.
 ///
 /// Dropping it drops the items in the channel, returns their permits, and wakes waiting senders, whose sends fail.
 pub struct Receiver<T> {
@@ -39,7 +39,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the channel is empty, or also closed.
+    /// Returns an error if the channel is empty: [`TryRecvError::Disconnected`] if it is also closed.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.try_recv_with_permit().map(WithPermit::into_inner)
     }
@@ -48,7 +48,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the channel is empty, or also closed.
+    /// Returns an error if the channel is empty: [`TryRecvError::Disconnected`] if it is also closed.
     pub fn try_recv_with_permit(&mut self) -> Result<WithPermit<T>, TryRecvError> {
         self.items.try_recv()
     }
@@ -58,7 +58,7 @@ impl<T> Receiver<T> {
         self.items.poll_recv(cx)
     }
 
-    /// Turns the receiver into a stream of items with their permits.
+    /// Converts the receiver into a stream of items with their permits.
     pub fn into_permit_receiver(self) -> PermitReceiver<T> {
         PermitReceiver(self)
     }
@@ -74,7 +74,7 @@ impl<T> Receiver<T> {
         self.items.len()
     }
 
-    /// Returns whether no item is in the channel.
+    /// Returns whether the channel has no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -98,7 +98,7 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// A [`Receiver`] as a stream of items with their permits. Made by [`Receiver::into_permit_receiver`].
+/// A [`Receiver`] as a stream of items with their permits. [`Receiver::into_permit_receiver`] returns one.
 #[derive(Debug)]
 pub struct PermitReceiver<T>(Receiver<T>);
 

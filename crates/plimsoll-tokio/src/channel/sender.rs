@@ -53,7 +53,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends without waiting.
+    /// Sends an item without waiting.
     ///
     /// # Errors
     ///
@@ -68,9 +68,10 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends, waiting in the queue of the limiter if it has one. A limiter without a queue refuses at once.
+    /// Sends an item. Waits in the queue of the limiter if it has one; a limiter without a queue refuses at once.
     ///
-    /// Dropping the future leaves the queue and drops the item unsent. [`reserve`](Self::reserve) waits without an item.
+    /// Not cancel safe: dropping the future leaves the queue and drops the item unsent. [`reserve`](Self::reserve)
+    /// waits without an item.
     ///
     /// # Errors
     ///
@@ -82,7 +83,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Waits for room for an item that costs `demand` and is sent later.
+    /// Waits for room for an item that costs `demand` and is sent later. Cancel safe: dropping the future leaves the
+    /// queue, and takes nothing.
     ///
     /// # Errors
     ///

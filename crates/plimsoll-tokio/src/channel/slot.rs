@@ -7,7 +7,7 @@ use super::SendError;
 use super::deliver::{Cost, deliver};
 use crate::with_permit::{UnusedPermit, WithPermit};
 
-/// Reserved room for one item. Made by [`Sender::reserve`](super::Sender::reserve).
+/// Reserved room for one item. [`Sender::reserve`](super::Sender::reserve) returns one.
 ///
 /// Dropping it unused refunds the reservation, even to a rate.
 ///

@@ -29,8 +29,8 @@ impl Admission {
 }
 
 pin_project! {
-    /// A connection that counts until it is dropped. Reads and writes are forwarded, within the byte budgets of the listener if
-    /// it has any.
+    /// A connection that counts until it is dropped. It forwards reads and writes, within the byte budgets of the
+    /// listener if there are any.
     #[derive(Debug)]
     pub struct Connection<T> {
         #[pin]
@@ -44,7 +44,7 @@ impl<T> Connection<T> {
         Self { io, admission }
     }
 
-    /// Returns a reference to the accepted connection, such as to read its addresses.
+    /// Returns a reference to the accepted connection, for example to read its addresses.
     pub fn get_ref(&self) -> &T {
         self.io.get_ref()
     }

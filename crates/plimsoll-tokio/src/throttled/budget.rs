@@ -63,10 +63,10 @@ impl Budget {
 
     /// Creates a budget on any rate limiter, in bytes.
     ///
-    /// It needs a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. Where the
-    /// queue is full, connections retry; they are not refused, but shares are no longer fair.
+    /// It needs a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. If the queue
+    /// is full, connections are not refused but retry, and shares are no longer fair.
     ///
-    /// Transferred bytes cannot be returned, so a limit whose permits are returned does not compile here:
+    /// Transferred bytes cannot be returned, so a limit whose permits are returned is a compile-time error:
     ///
     /// ```compile_fail
     /// use plimsoll::{Concurrency, Gate};
@@ -104,7 +104,7 @@ impl Budget {
         self.0.quantum.load(Ordering::Relaxed)
     }
 
-    /// Changes the quantum: the burst may shrink while connections run.
+    /// Changes the quantum, because the burst may shrink while connections run.
     pub(super) fn set_quantum(&self, bytes: u64) {
         self.0.quantum.store(bytes.max(1), Ordering::Relaxed);
     }
