@@ -50,7 +50,7 @@ impl SourceError {
         }
     }
 
-    /// Returns the error of a file that cannot be read. Its [kind](Self::kind) is that of `error`.
+    /// Creates the error of a file that cannot be read. Its [kind](Self::kind) is that of `error`.
     #[must_use]
     pub fn unreadable(file: impl Into<PathBuf>, error: &io::Error) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl SourceError {
         }
     }
 
-    /// Returns the error of a file with another content than `expected`. The message shows the first 40 characters of
+    /// Creates the error of a file with content other than `expected`. The message shows the first 40 characters of
     /// `found`.
     #[must_use]
     pub fn malformed(file: impl Into<PathBuf>, expected: &str, found: &str) -> Self {

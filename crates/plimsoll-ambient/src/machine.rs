@@ -8,8 +8,8 @@ use crate::{SourceError, parse};
 
 /// The processor time of the whole machine, of all processes.
 ///
-/// Time spent waiting for disks does not count as used. Time that the hypervisor gave to other guests does, as it was
-/// not available. The load is the used time divided by the processors of the machine.
+/// Time spent waiting for disks does not count as used. Time that the hypervisor gave to other guests counts as used,
+/// because it was not available. The load is the used time divided by the processors of the machine.
 ///
 /// ```
 /// use plimsoll::Clock;

@@ -49,9 +49,9 @@ use plimsoll::Moment;
 ///
 /// # When it opens again
 ///
-/// With the first sample below the soft limit. There is no second, lower threshold: the answer changes at most once in a
-/// check interval, so it cannot flap faster than that, and allocators retain some of the memory they free, so a much
-/// lower threshold might never be reached again.
+/// It opens again with the first sample below the soft limit. There is no second, lower threshold: the answer changes
+/// at most once in a check interval, so it cannot flap faster than that, and allocators retain some of the memory they
+/// free, so a much lower threshold might never be reached again.
 #[derive(Clone)]
 pub struct MemoryLimiter {
     watch: Arc<Watch>,

@@ -19,7 +19,7 @@ use crate::source::{CpuSource, MemorySource};
 use crate::watch::Watch;
 use shared::Shared;
 
-/// Measures for all limiters that were built with it. Clones share its limiters.
+/// A sampler, which measures for all limiters that were built with it. Clones share its limiters.
 ///
 /// A sampler starts no thread by itself. Drive it in one of three ways:
 ///
@@ -116,8 +116,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// Returns the error of the first measurement that failed. The others are taken nevertheless, and each limiter has
-    /// its own error in `last_error`.
+    /// Returns the error of the first measurement that failed. The other measurements are still taken, and each limiter
+    /// has its own error in `last_error`.
     pub fn sample(&self) -> Result<(), SourceError> {
         let mut result = Ok(());
         for watch in self.shared.watches() {
@@ -171,7 +171,7 @@ impl Sampler {
         &self.shared.clock
     }
 
-    /// Adds a limiter, for as long as it lives.
+    /// Adds a limiter, for as long as it exists.
     pub(crate) fn register(&self, watch: &Arc<Watch>) {
         let mut inside = self.shared.inside();
         inside.watches.retain(|known| known.strong_count() > 0);
