@@ -10,10 +10,10 @@ use crate::meter::Meter;
 use crate::request::PendingRequest;
 use crate::{MeteredPermit, Method};
 
-/// A limiter with counted requests. Made by [`Metrics::meter`](crate::Metrics::meter).
+/// A limiter with counted requests. [`Metrics::meter`](crate::Metrics::meter) returns one.
 ///
-/// It answers as the limiter does. Requests made to the limiter directly are not counted. Clones share the limiter and
-/// the counts.
+/// It gives the same answers as the limiter. Requests made to the limiter directly are not counted. Clones share the
+/// limiter and the counts.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -44,7 +44,7 @@ impl<L: Limiter + ?Sized> Metered<L> {
         &self.limiter
     }
 
-    /// Acquires a permit now, without waiting. See [`Limiter::try_acquire`].
+    /// Acquires a permit now. It never waits. See [`Limiter::try_acquire`].
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl<L: Limiter + ?Sized> Metered<L> {
         request.answered(answer)
     }
 
-    /// Acquires a permit, waiting in the queue of the limiter if it has one. See [`Limiter::acquire`].
+    /// Acquires a permit, and waits in the queue of the limiter if it has one. See [`Limiter::acquire`].
     ///
     /// The request counts as waiting only if it has to wait. Dropping the future leaves the queue and does not count as a
     /// refusal.

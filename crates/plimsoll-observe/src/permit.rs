@@ -7,9 +7,9 @@ use crate::Method;
 use crate::meter::Meter;
 use crate::span::RequestSpan;
 
-/// A [`Permit`] that is counted while it is held, with its holding time.
+/// A [`Permit`] that is counted while it is held, and whose holding time is measured.
 ///
-/// It is counted exactly once, whether it is finished, dropped, or dropped by a panic or a cancelled task.
+/// It is counted exactly once, whether it is finished, or dropped, also by a panic or a cancelled task.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -58,7 +58,7 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// Returns the permit itself, for its cost, its priority and the moment of the grant.
+    /// Returns the permit itself, to read its cost, its priority and the moment of the grant.
     pub fn permit(&self) -> &Permit<'a> {
         &self.permit
     }
@@ -167,7 +167,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Some(meter) = self.meter.take() {
             let meter = meter.get();
-            // The same kind of reading as for `granted_at`: on average late by the same.
+            // The same kind of reading as for `granted_at`, which is late by the same amount on average.
             let took = meter.clock.now().nanos_since(self.since);
             self.span.returned(took, self.outcome);
             meter.cells.of(self.method, self.priority).ends(took);
