@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Nanotokens per second to a token per second.
+/// The nanotokens in a token.
 pub(crate) const NANO: u64 = 1_000_000_000;
 /// The intervals that are tried for a share, the most readable first.
 const INTERVALS: [u32; 6] = [1, 10, 60, 600, 3600, 86_400];
@@ -13,8 +13,8 @@ const LONGEST: u32 = 365 * 86_400;
 
 /// The share of a member: `tokens` in every interval, and at most `burst` at once.
 ///
-/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits, so a share may
-/// be up to 1% below the rate that was meant for it. [`Share::NONE`] refuses everything.
+/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits, so a
+/// share may be up to 1 % below its intended rate. [`Share::NONE`] refuses everything.
 ///
 /// ```
 /// use plimsoll::{Moment, Quota};

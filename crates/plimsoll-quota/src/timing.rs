@@ -42,7 +42,7 @@ impl Timing {
     ///
     /// # Panics
     ///
-    /// Panics for the values for which [`try_new`](Self::try_new) returns an error.
+    /// Panics if [`try_new`](Self::try_new) would return an error.
     #[track_caller]
     pub fn new(report: Duration, settle: Duration, ttl: Duration) -> Self {
         match Self::try_new(report, settle, ttl) {

@@ -26,7 +26,7 @@ pub enum Without {
 pub enum ProxyDecision {
     /// The request took a token of the assignment.
     Allowed,
-    /// The request passed because the proxy has no assignment and allows requests then.
+    /// The request passed because the proxy has no assignment and allows requests in that case.
     Unassigned,
     /// The request was refused: the bucket is empty, the share is empty, or the proxy has no assignment.
     Denied,
@@ -65,7 +65,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Assigned {
-    /// `None` refuses all.
+    /// `None` refuses all requests.
     bucket: Option<Bucket>,
     until: Moment,
 }
@@ -147,7 +147,7 @@ impl Bucket {
         let full = u128::from(share.burst());
         let level = match old {
             None => full,
-            // The seconds of an interval are not looked at: the version is what differs.
+            // Only the version is compared, not the seconds of the interval.
             Some(old)
                 if (old.max, old.tokens, old.version)
                     == (share.burst(), share.tokens(), push.version) =>
