@@ -25,8 +25,8 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 ///
 /// When a contract is stated in windows, or when many processes must agree on when a limit renews: windows [aligned to
 /// the epoch](Self::aligned_to_epoch) begin at the same moments everywhere. Otherwise a
-/// [`TokenBucket`](crate::TokenBucket) costs the same and has no boundaries, and a
-/// [`SlidingWindow`](crate::SlidingWindow) grants no more than the limit in any window.
+/// [`TokenBucket`](crate::TokenBucket) costs the same and has no boundaries, and a [`SlidingLog`](crate::SlidingLog)
+/// grants no more than the limit in any window.
 ///
 /// # At the edges
 ///

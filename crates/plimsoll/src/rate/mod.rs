@@ -10,7 +10,7 @@
 //! | [`PenaltyBucket`] | one point in time, refusals in a row, and a lockout | its burst, or nothing during a lockout | 64 |
 //! | [`Smooth`] | stored permits and the time of the next | the stored permits, and one | 32 |
 //! | [`FixedWindow`] | the usage of this window | its limit, twice that around a boundary | 8 |
-//! | [`SlidingWindow`] | the usage by segment | its limit | 8 a segment |
+//! | [`SlidingWindow`] | the usage by segment | its limit | 8 per segment |
 //! | [`SlidingCounter`] | the usage of this window and the last | about its limit | 32 |
 //! | [`SlidingLog`] | the moments of grants in the window, at most its limit | exactly its limit | 16 each |
 //! | [`Refresh`] | the remainder of this cycle, or the debt of the next | its limit, twice that around a boundary | 32 |

@@ -24,7 +24,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 /// # When to choose it
 ///
 /// For a sliding window with very many keys, if an estimate is good enough. [`SlidingWindow`](crate::SlidingWindow)
-/// never grants more than its limit, at eight bytes per segment.
+/// counts by segment instead of estimating, at eight bytes per segment.
 ///
 /// # At the edges
 ///

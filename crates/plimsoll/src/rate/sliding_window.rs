@@ -11,8 +11,9 @@ pub use segments::Segments;
 ///
 /// # What it grants
 ///
-/// Up to the limit in any window, never more. Usage expires when the window has moved past its whole segment, so up to
-/// one segment late: with 12 segments in a minute, up to five seconds.
+/// Up to the limit in the current segment and those before it that make up a window. Usage expires with its segment, so
+/// up to one segment before a whole window has passed: with 12 segments in a minute, up to five seconds early. In any
+/// span of a window less one segment it grants at most the limit; in any whole window, at most twice the limit.
 ///
 /// # What it remembers
 ///
@@ -20,8 +21,9 @@ pub use segments::Segments;
 ///
 /// # When to choose it
 ///
-/// When a contract is stated for *any* minute, which the boundaries of a [`FixedWindow`](crate::FixedWindow) violate.
-/// For limits of a few units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
+/// When the whole limit must not be granted twice around a boundary, as by a [`FixedWindow`](crate::FixedWindow). If a
+/// contract bounds *any* minute, make the window longer by one segment: 13 segments in 65 seconds. For limits of a few
+/// units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingWindow};
@@ -32,7 +34,7 @@ pub use segments::Segments;
 /// let gate = Gate::builder(rule).clock(time.clock()).build();
 /// time.advance(Duration::from_secs(12));
 /// gate.try_acquire(100)?;
-/// // Taken in the segment that began at 10 s, which the window leaves at 70 s.
+/// // Taken in the segment that began at 10 s, which the window leaves at 70 s: 2 s before a minute has passed.
 /// assert_eq!(gate.try_acquire(1).unwrap_err().retry_after(), Some(Duration::from_secs(58)));
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
