@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use crate::uses::{Spelled, spelled_as_text};
 
-/// The settings for the address of a client, which is the key `client`. Returned by
-/// [`Config::client`](crate::Config::client).
+/// The settings that determine the address of a client, which is the key `client`.
+/// [`Config::client`](crate::Config::client) returns them.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};

@@ -48,7 +48,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot be read, or has mistakes: all of them, each with its place. See
+    /// Returns an error if the file cannot be read or has mistakes. The error has all of them, each with its place: see
     /// [`ConfigError::lines`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
@@ -83,7 +83,7 @@ impl Config {
 
     /// Returns the effective configuration as JSON, on one line. Every default is filled in, all limiters are in
     /// `limits`, each with its `class`, and `asks` of each route lists its limits and providers. Later versions may add
-    /// fields; they rename none.
+    /// fields, but do not rename any.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -158,7 +158,8 @@ impl Config {
         ConfigError::problem(file, problem.in_file(0))
     }
 
-    /// Warnings: what is valid and probably not meant, one line each, in the format of [errors](ConfigError::lines).
+    /// Returns warnings about settings that are valid but probably not intended, one line each, in the format of
+    /// [errors](ConfigError::lines).
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -194,7 +195,7 @@ impl Config {
         self.spec.limit(name).map(|limit| &limit.uses)
     }
 
-    /// Returns the metadata of the limiter of this name, which its refusals and grants carry.
+    /// Returns the metadata of the limiter with this name, which its refusals and grants carry.
     #[must_use]
     pub fn metadata_of(&self, name: &str) -> Option<plimsoll::Metadata> {
         // The file was checked.

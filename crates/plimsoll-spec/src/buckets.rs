@@ -82,7 +82,7 @@ pub struct Bandwidths {
 }
 
 impl Bandwidths {
-    /// These buckets.
+    /// Creates a description of these buckets.
     #[must_use]
     pub const fn new(limits: Vec<Bandwidth>) -> Self {
         Self { limits }

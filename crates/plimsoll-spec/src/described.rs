@@ -9,8 +9,8 @@ use crate::invalid::InvalidSpec;
 
 /// An adaptive algorithm with the description that it was built from.
 ///
-/// A clone is built anew from the description: it has learned nothing, and learns independently. So every adaptive limit of a
-/// file can have a state for each key.
+/// A clone is built again from the description: it has learned nothing, and learns independently. So every adaptive
+/// limit of a file can have a state for each key.
 ///
 /// ```
 /// use plimsoll::adaptive::Limit;

@@ -15,7 +15,8 @@ const MAX_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, is longer, or is not UTF-8. The place of the last is the first invalid byte.
+/// Returns an error if the file cannot be read, is longer, or is not UTF-8. The place of invalid UTF-8 is its first
+/// byte.
 pub fn text_of(path: &Path) -> Result<String, FileError> {
     let bytes = bytes_of(path).map_err(|error| FileError::io(path, error))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -77,7 +78,7 @@ impl FileError {
         }
     }
 
-    /// Returns the error of a file with one problem.
+    /// Creates the error of a file with one problem.
     #[must_use]
     pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl FileError {
         }
     }
 
-    /// Returns the error of several problems, in the order of the files: the file itself, and those that it includes.
+    /// Creates the error of several problems, in the order of the files: the file itself, and those that it includes.
     /// `None` if there are no problems.
     #[must_use]
     pub fn problems(files: &[PathBuf], mut problems: Vec<Problem>) -> Option<Self> {
@@ -116,8 +117,8 @@ impl FileError {
         }
     }
 
-    /// Returns all problems, one line each, in the order of the files: `limits.yaml:7:34: limiters.api.every: expected
-    /// …, found …`. If the file could not be read, one line with the I/O error.
+    /// Returns all problems, one line each, in the order of the files, such as `limits.yaml:7:34: limiters.api.every:
+    /// expected …, found …`. If the file could not be read, it is one line with the I/O error.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let path = self.path().display();
         let (io, problems) = match &self.cause {
@@ -134,13 +135,13 @@ impl FileError {
         io.into_iter().chain(problems)
     }
 
-    /// Returns the file. If it includes others, the including one.
+    /// Returns the path of the file; if it includes others, of the including file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// Returns the file, and those that it includes, as far as they were read.
+    /// Returns the paths of the file and of those that it includes, as far as they were read.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files

@@ -33,7 +33,7 @@ impl InvalidSpec {
         Self { path, invalid }
     }
 
-    /// The same error, with `step` in front of its path.
+    /// Returns the same error, with `step` in front of its path.
     #[must_use]
     pub fn under(mut self, step: Step<'static>) -> Self {
         self.path.insert(0, step);

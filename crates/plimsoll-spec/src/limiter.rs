@@ -71,7 +71,7 @@ impl Common {
 }
 
 /// Declares [`Kind`]: the rates, each with its word and the struct of its fields, and the other kinds. Everything that
-/// depends on which rate a kind is goes through the matches made here, so a rate that is missing does not compile.
+/// depends on the rate of a kind uses the matches generated here, so a missing rate does not compile.
 macro_rules! kinds {
     (
         rates { $($(#[$rate_doc:meta])* $rate:ident = $rate_word:literal,)+ }
@@ -97,8 +97,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// Builds the rule and passes it to `with`, which is generic over the type of the rule. `None` for `all`, `memory`,
-            /// `cpu`, `partitions` and `policies`, which have no rule of their own.
+            /// Builds the rule and passes it to `with`, which is generic over the type of the rule. `None` for `all`,
+            /// `memory`, `cpu`, `partitions` and `policies`, which have no rule of their own.
             ///
             /// # Errors
             ///
@@ -192,7 +192,7 @@ kinds! {
             /// The limiters, by name or described here.
             of: Vec<Member>,
         } = "all",
-        /// Admits while there is memory: saturated from the hard limit less the spike on.
+        /// Admits while memory is available: saturated from the hard limit minus the spike.
         Memory {
             /// The hard limit of memory in use.
             hard_limit: Memory,
@@ -205,7 +205,7 @@ kinds! {
         } = "memory",
         /// Admits while processor time is available.
         Cpu {
-            /// The load from which on it is saturated.
+            /// The load from which it is saturated.
             threshold: Percent,
             /// The time constant of the average; 0 for none.
             #[serde(default = "span::<5000>")]

@@ -154,6 +154,6 @@ impl Node {
 pub(crate) struct Extent {
     pub(crate) nodes: usize,
     pub(crate) depth: usize,
-    /// Of its text.
+    /// The bytes of its text.
     pub(crate) bytes: usize,
 }

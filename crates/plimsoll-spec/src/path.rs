@@ -18,7 +18,7 @@ pub enum Step<'a> {
 /// A path to a value in a file, from its root.
 pub type Path<'a> = Vec<Step<'a>>;
 
-/// `path` with one more step.
+/// Returns `path` with one more step.
 #[must_use]
 pub fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
     [path, &[step]].concat()
@@ -50,7 +50,7 @@ pub struct Places<'t> {
 }
 
 impl<'t> Places<'t> {
-    /// Returns the places of the file that was read into `root`.
+    /// Indexes the places of the file that was read into `root`.
     #[must_use]
     pub fn of(root: &'t Node) -> Self {
         let sections = entries(root).iter();

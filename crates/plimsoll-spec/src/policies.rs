@@ -41,7 +41,8 @@ pub struct Policies {
     pub subject_idle: Option<Period>,
 }
 
-/// The policy of an operation. Both numbers are rounded up to a power of two, to 128 and to 64 at most.
+/// The policy of an operation. Both numbers are rounded up to a power of two: the rate to at most 128, the burst to at
+/// most 64.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -49,7 +50,7 @@ pub struct Policies {
 )]
 #[non_exhaustive]
 pub struct Policy {
-    /// Requests a second. At or below 0: unlimited.
+    /// Requests per second. At or below 0: unlimited.
     pub rps: Signed,
     /// The most requests at once. At or below 0: everything is refused.
     #[serde(default = "one")]
@@ -89,7 +90,7 @@ pub enum NoFallback {
 )]
 #[non_exhaustive]
 pub struct FallbackRate {
-    /// Requests a second.
+    /// Requests per second.
     pub rps: Positive,
     /// The most requests at once.
     pub burst: Positive,

@@ -44,7 +44,7 @@ impl Problem {
         self
     }
 
-    /// The same problem, with the field `key` in front of its path.
+    /// Returns the same problem, with the field `key` in front of its path.
     #[must_use]
     pub fn under_key(mut self, key: &str) -> Self {
         let dot = if self.field.is_empty() || self.field.starts_with('[') {
@@ -56,20 +56,20 @@ impl Problem {
         self
     }
 
-    /// The same problem, with the index `index` in front of its path.
+    /// Returns the same problem, with the index `index` in front of its path.
     #[must_use]
     pub fn under_index(self, index: usize) -> Self {
         self.under_key(&format!("[{index}]"))
     }
 
-    /// The same problem, with a remark after its message.
+    /// Returns the same problem, with a remark after its message.
     #[must_use]
     pub fn remark(mut self, remark: impl fmt::Display) -> Self {
         self.message = format!("{} ({remark})", self.message);
         self
     }
 
-    /// The same problem, in the file of this number.
+    /// Returns the same problem, in the file with this number.
     #[must_use]
     pub const fn in_file(mut self, file: usize) -> Self {
         self.place.file = file;
@@ -89,8 +89,8 @@ impl Problem {
     }
 }
 
-/// Returns the name of a field as part of a path. A name with unusual characters, or of more than 40, is shortened and
-/// quoted, so that a message stays one readable line.
+/// Returns the name of a field as part of a path. A name of more than 40 characters or with unusual ones is shortened
+/// and quoted, so that a message stays one readable line.
 #[must_use]
 pub fn label(key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);

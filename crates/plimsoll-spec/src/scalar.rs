@@ -34,7 +34,7 @@ const A_DURATION_OR_NANOS: &str =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Units {
-    /// A mistake, in files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
+    /// An error, for files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
     Required,
     /// Nanoseconds, in scenarios, whose traces programs write.
     OrNanos,
@@ -105,7 +105,7 @@ fn written_with_unit(text: &str) -> Option<String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number: u64 = text[..text.len() - unit.len()].parse().ok()?;
     let known = match unit.trim().to_ascii_lowercase().as_str() {
-        // A number alone: what people mean by one of this size.
+        // A plain number: the most likely unit for its size.
         "" if number < 1000 => "s",
         "" if number < 1_000_000 => "ms",
         "" => "ns",
@@ -121,7 +121,7 @@ fn written_with_unit(text: &str) -> Option<String> {
     Some(format!("did you mean `{number}{known}`?"))
 }
 
-/// Returns the problem that `node` is not `what`: `expected WHAT, found …`. A value that was substituted is shown as it
+/// Creates the problem that `node` is not `what`: `expected WHAT, found …`. A value that was substituted is shown as it
 /// is in the file.
 #[must_use]
 pub fn expected(what: &str, node: &Node) -> Problem {
@@ -191,7 +191,7 @@ pub fn text(node: &Node) -> Read<String> {
     }
 }
 
-/// One of the words of `table`, as the value beside it.
+/// Reads one of the words of `table`, and returns its value in the table.
 ///
 /// ```
 /// use plimsoll_spec::{document, scalar::word};
@@ -218,7 +218,7 @@ pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
     }
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 ///
 /// # Errors
 ///
@@ -265,7 +265,7 @@ fn whole(node: &Node, least: u64, most: u64) -> Read<u64> {
     number.ok_or_else(|| expected(&format!("a whole number from {least} to {most}"), node))
 }
 
-/// Returns an integer, perhaps with a suffix for thousands (`100k`), millions (`2M`) or billions (`1G`). `None` if
+/// Parses an integer, with an optional suffix for thousands (`100k`), millions (`2M`) or billions (`1G`). `None` if
 /// `text` is something else.
 ///
 /// ```

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::tree::Written;
 use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
-/// A Redis with limiters that all processes share. It is connected to at the first decision.
+/// A Redis with limiters that all processes share. The first decision connects to it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -29,7 +29,7 @@ pub struct Store {
     /// The prefix of all keys. Stores with different namespaces share nothing.
     #[serde(default = "plimsoll")]
     pub namespace: String,
-    /// The time-out of a decision, including the connection. After it the `outage` of the limiter is the answer.
+    /// The time-out of a decision, including the connection. After that, the `outage` of the limiter answers.
     #[serde(default = "millis::<50>")]
     pub deadline: Period,
     /// The secret with which keys are digested, the same for all processes that share limits; derived from the namespace
@@ -155,7 +155,7 @@ impl fmt::Display for Url {
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let login = authority.rsplit_once('@');
         match login.and_then(|(who, host)| Some((who.split_once(':')?, host))) {
-            // The name of a variable is no password.
+            // The name of a variable is not a password.
             Some(((_, password), _)) if is_variable(password) => f.write_str(text),
             Some(((user, _), host)) => write!(f, "{scheme}://{user}:***@{host}{path}"),
             None => f.write_str(text),
@@ -188,7 +188,7 @@ impl Serialize for Url {
     }
 }
 
-/// From the parts that the reader of files knows: the address, and how it is written.
+/// Built from the two parts that the reader of files knows: the address, and its text in the file.
 impl<'de> Deserialize<'de> for Url {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Parts;
@@ -278,7 +278,7 @@ impl Serialize for Outage {
 #[serde(deny_unknown_fields, expecting = "a way to borrow such as { max: 50 }")]
 #[non_exhaustive]
 pub struct Borrow {
-    /// The largest amount that a process holds for a key, and so may grant late: a twentieth of the limit unless set.
+    /// The largest amount that a process holds for a key, and so may grant late: 1/20 of the limit unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Positive>,
     /// The time for which a batch should last.

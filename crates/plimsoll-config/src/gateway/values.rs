@@ -121,7 +121,7 @@ impl Spelled for Origin {
         Self::parse(text)
     }
 
-    /// There may be a password in it.
+    /// The URL may contain a password.
     fn shown(text: &str) -> Cow<'_, str> {
         Url::hidden(text)
     }

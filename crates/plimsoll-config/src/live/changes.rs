@@ -38,7 +38,7 @@ pub struct Changes {
     pub replaced: Vec<String>,
     /// Limiters that the file did not have before.
     pub added: Vec<String>,
-    /// Limiters that the file no longer has. They refuse as closed, until the file has them again.
+    /// Limiters that the file no longer has. They refuse with the reason `closed`, until the file has them again.
     pub removed: Vec<String>,
     /// The change of each limiter that is not unchanged, in the order of the file, then the removed ones.
     pub details: Vec<Change>,

@@ -162,7 +162,7 @@ impl Before {
     }
 }
 
-/// Restores [saved](Limits::save) state, one record after the other. [`Limits::restore`] returns it.
+/// Restores [saved](Limits::save) state, one record at a time. [`Limits::restore`] returns it.
 pub struct Restore<'a> {
     limits: &'a Limits,
     /// The limiter whose keys follow.

@@ -11,7 +11,7 @@ use super::stores::Stores;
 use crate::Config;
 use crate::route::Pattern;
 
-/// A handle from a configuration: a limiter, a limiter with keys, or a provider. Returned by [`LimitSet::get`].
+/// A handle from a configuration: a limiter, a limiter with keys, or a provider. [`LimitSet::get`] returns one.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -117,15 +117,15 @@ impl LimitSet {
         self.providers.get(name)
     }
 
-    /// Returns the list of middleware of this name, in its order. Lists in it are expanded.
+    /// Returns the list of middleware with this name, in its order. Lists in it are expanded.
     #[must_use]
     pub fn middleware(&self, name: &str) -> Option<Vec<Part>> {
         let names = self.config.plan.lists.get(name)?;
         Some(names.iter().filter_map(|name| self.get(name)).collect())
     }
 
-    /// Returns the first route that matches a path. Routes with methods, hosts or header fields are left out, because a path does
-    /// not tell whether they match.
+    /// Returns the first route that matches a path. Routes with methods, hosts or header fields are left out, because a
+    /// path alone cannot match them.
     ///
     /// ```
     /// use plimsoll::Clock;

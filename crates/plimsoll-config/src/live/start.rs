@@ -15,8 +15,8 @@ impl Config {
     /// Builds the limiters, on `clock`. Adaptive limits time work, and need [`Clock::precise`]. Limits in a store use the clock of
     /// the store.
     ///
-    /// If memory or processor time is limited, a thread measures it as long as the limits live. A store is connected to when one of
-    /// its limiters is first asked.
+    /// If memory or processor time is limited, a thread measures it as long as the limits exist. The connection to a
+    /// store is made when one of its limiters is first asked.
     ///
     /// # Errors
     ///

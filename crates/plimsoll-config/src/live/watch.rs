@@ -14,9 +14,10 @@ use crate::{Config, ConfigError, Format};
 
 /// A file that is checked repeatedly, and replaces the configuration when it has changed.
 ///
-/// It compares the content of the file and of the files that it includes, not their times: a file may be written in place,
-/// replaced, or be a link. A change counts when two checks in a row read the same content, so that a file that is being written
-/// is not read half. A file that cannot be read or has mistakes is reported once, and the limits stay as they are.
+/// It compares the content of the file and of the files that it includes, not their times, so a file may be written in
+/// place, replaced, or be a link. A change is applied when two checks in a row read the same content, so that a
+/// partially written file is not used. A file that cannot be read or has mistakes is reported once, and the limits stay
+/// as they are.
 ///
 /// ```
 /// use plimsoll::Clock;

@@ -70,8 +70,8 @@ impl<T> Sender<T> {
 
     /// Sends an item. Waits in the queue of the limiter if it has one; a limiter without a queue refuses at once.
     ///
-    /// Not cancel safe: dropping the future leaves the queue and drops the item unsent. [`reserve`](Self::reserve)
-    /// waits without an item.
+    /// Cancel safe: dropping the future leaves the queue, and the item is not sent. The item is dropped with the
+    /// future; to keep it, wait with [`reserve`](Self::reserve).
     ///
     /// # Errors
     ///
