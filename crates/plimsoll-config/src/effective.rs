@@ -10,7 +10,7 @@ use crate::check::Plan;
 use crate::spec::{File, Limit, SECTIONS};
 use crate::uses::Use;
 
-/// The field that stands for those of a greedy token bucket, as in short forms.
+/// The field that replaces those of a greedy token bucket, as in short forms.
 pub(crate) const RATE: &str = "rate";
 
 /// Writes the limits that are in effect.

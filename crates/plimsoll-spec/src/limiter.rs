@@ -218,7 +218,8 @@ kinds! {
 }
 
 /// A member of `all`.
-// Exhaustive: whoever builds limiters has to handle every form of a member. This is no doc comment because the schema shows those.
+// Exhaustive, because code that builds limiters has to handle every form of a member. Not a doc comment, because those
+// are in the schema.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Member", untagged)]

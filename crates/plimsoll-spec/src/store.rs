@@ -231,7 +231,8 @@ impl JsonSchema for Url {
 }
 
 /// The answer while the store cannot decide.
-// Exhaustive, like `Always`: whoever builds a store has to handle every form. This is no doc comment because the schema shows those.
+// Exhaustive, like `Always`, because code that builds a store has to handle every form. Not a doc comment, because
+// those are in the schema.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]

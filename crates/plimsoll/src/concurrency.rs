@@ -7,8 +7,8 @@ use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 ///
 /// # What it grants
 ///
-/// As many permits at once as the limit allows. Time refills nothing: nobody can know when a permit will be returned,
-/// so a refusal has no retry time. To wait for a permit, add a [`Queue`](crate::Queue).
+/// As many permits at once as the limit allows. Time refills nothing: the moment at which a permit will be returned is
+/// unknown, so a refusal has no retry time. To wait for a permit, add a [`Queue`](crate::Queue).
 ///
 /// # What it remembers
 ///

@@ -74,7 +74,7 @@ pub struct Sample {
     pub overload: bool,
     /// Whether a demand was refused since the previous sample.
     pub refused: bool,
-    /// The number of permits that the sample stands for, its own included. It is above 1 at high rates, where not every
+    /// The number of permits that the sample represents, its own included. It is above 1 at high rates, where not every
     /// permit is timed.
     pub weight: u32,
 }

@@ -38,7 +38,7 @@ pub enum Reason {
     LockedOut,
     /// A keyed limit has no room for the state of another key.
     KeysFull,
-    /// The system has no room for more work, whoever the caller is.
+    /// The system has no room for more work of any caller.
     Saturated,
     /// The demand was dropped in favour of more important work.
     Shed,

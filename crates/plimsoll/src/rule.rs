@@ -115,7 +115,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Returns the most that can be granted at once. A higher cost can never be granted.
     fn limit(&self) -> u64;
 
-    /// Returns the state of a limiter that starts, or starts anew, at `now`.
+    /// Returns the state of a limiter that starts, or is reset, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
     /// Takes `cost` now, or returns the moment at which it would fit if nothing else were taken. `cost` is at least 1.
@@ -325,7 +325,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Returns whether earlier grants can still be [refunded](Self::refund) into a state that was
     /// [adopted](Self::adopt) with this `carry`.
     ///
-    /// A state that starts anew with a sum does not record which grants are in it, nor the refill before the change:
+    /// A new state that starts with a sum does not record which grants are in it, nor the refill before the change:
     /// undoing an older grant would free permits of other callers. Only permits can always be returned.
     #[doc(hidden)]
     fn keeps_grants(&self, carry: Carry) -> bool {

@@ -312,7 +312,8 @@ impl ChangeInPlace for AdaptiveGate {
     }
 }
 
-/// The queue and the bound of adaptive keys can be changed in place. Another algorithm needs new keys, which learn anew.
+/// The queue and the bound of adaptive keys can be changed in place. Another algorithm needs new keys, which start to
+/// learn from the beginning.
 pub(super) struct AdaptiveKeys(pub(super) Keyed<Text, AdaptiveRule>, pub(super) Kind);
 
 impl ChangeInPlace for AdaptiveKeys {

@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn the_next_limit() {
         let facts = [
-            // limit, waiting, average before, tolerance, minimum, and what comes of it
+            // limit, waiting, average before, tolerance, minimum, and the result
             (1, 2, 0, 0.2, 20, 20),
             (1, 2, 0, 1.5, 20, 20),
             (2, 2, 0, 1.5, 20, 20),

@@ -50,7 +50,7 @@ impl Pace {
         skips.then(|| self.timed.load(Ordering::Relaxed))
     }
 
-    /// The number of permits that a sample stands for, if this many were not timed.
+    /// The number of permits that a sample represents, if this many were not timed.
     #[inline]
     pub(super) fn weight(&self, untimed: u64) -> u32 {
         let before = self.untimed.load(Ordering::Relaxed);

@@ -61,7 +61,7 @@ use crate::{
 ///
 /// A [`Keyed`](crate::Keyed) limit can be adaptive if the algorithm is [`Clone`]. Each key starts with a copy of it and
 /// learns on its own, so that a slow key lowers only its own limit. A key that has learned is retained for ten minutes
-/// after its last work, or longer if its place is not needed; after that it starts anew.
+/// after its last work, or longer if its place is not needed; after that it starts again.
 ///
 /// ```
 /// use plimsoll::adaptive::{Adaptive, Aimd};

@@ -28,7 +28,7 @@ pub(crate) struct Setting {
 
 /// All alarms of a clock, the earliest first.
 ///
-/// Setting an alarm anew leaves the old entry in the heap, marked by its version as stale; stale entries are dropped
+/// Setting an alarm again leaves the old entry in the heap, marked by its version as stale; stale entries are dropped
 /// when they reach the top, or all at once when they are the majority.
 pub(super) struct Alarms(Mutex<Inner>);
 

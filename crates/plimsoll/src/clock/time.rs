@@ -142,7 +142,7 @@ mod kernel {
     }
 }
 
-/// Where the kernel has no coarse clock, or none that is worth it, the precise one stands for both.
+/// If the kernel has no coarse clock, or none that is faster, the precise clock serves as both.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod kernel {
     use std::sync::OnceLock;

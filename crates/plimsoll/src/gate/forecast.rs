@@ -1,8 +1,8 @@
 //! When a demand will be served.
 //!
 //! For rules that are refilled with time this is known exactly: on a copy of the state, every waiter that is served
-//! before takes at the earliest moment, one after the other. The result is cached, so that each of many demands that are
-//! refused at a full queue costs one lookup and not one walk through the queue. Two copies are reused.
+//! before takes at its earliest moment, in order. The result is cached, so that each of many demands that are refused
+//! at a full queue costs one lookup and not one walk through the queue. Two copies are reused.
 
 use super::asking::{peek, take};
 use super::locked::{Inside, Turn};

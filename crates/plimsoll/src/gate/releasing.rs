@@ -25,7 +25,8 @@ impl<R: Rule> Source for Core<R> {
         if !R::RETURNS_PERMITS {
             return;
         }
-        // Where demands often wait, the word is mostly parked and the addition would fail. It is then skipped, and the cache line of the word not written.
+        // If demands often wait, the word is usually parked and the addition would fail. It is then skipped, so that
+        // the cache line of the word is not written.
         if Self::HANDS_ON && self.handed.is_used() && self.is_parked() {
             return self.give_back_parked(cost, taken, how, outcome);
         }

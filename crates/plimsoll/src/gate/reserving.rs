@@ -278,8 +278,8 @@ impl Bookings {
         {
             self.entries.pop_front();
         }
-        // A booking that is never settled must not keep the entries behind it for ever. Only for a booking that can still be cancelled in
-        // time are the entries behind it needed.
+        // A booking that is never settled must not keep the entries behind it forever. These entries are needed only
+        // for a booking that can still be cancelled in time.
         if self.entries.len() > 2 * self.open + SPARE {
             let mut in_time = false;
             self.entries.retain(|entry| {

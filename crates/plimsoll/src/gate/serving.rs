@@ -41,7 +41,7 @@ impl<R: Rule> Turn<'_, R> {
                     self.settle(ticket, Status::Refused(Reason::Closed));
                     continue;
                 }
-                // The limit has shrunk below what it asks for: it would block the queue for ever.
+                // The limit has shrunk below the cost of the waiter, which would block the queue forever.
                 if cost > self.rule.limit() {
                     self.settle(ticket, Status::Refused(Reason::TooLarge));
                     continue;
@@ -139,8 +139,8 @@ impl<R: Rule> Core<R> {
     /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's clock, waking threads
     /// for each waiter would cost many times what serving it costs, so the alarm [waits for more](batch_due) of them to
     /// fall due. The `rule` computes when, unless it has just panicked. The delay that was decided for a head stays,
-    /// unless the head would now be served sooner: waiters that join behind it do not delay it further, and the clock
-    /// is not set anew for each of them.
+    /// unless the head would now be served sooner: waiters that join behind it do not delay it further, and the alarm
+    /// is not set again for each of them.
     pub(super) fn decide_alarm(
         &self,
         inside: &mut Inside<R>,
@@ -226,7 +226,7 @@ impl<R: Rule> Ring for Core<R> {
         self.enter(now, |turn| {
             let alarm = &mut turn.inside.alarm;
             if version == alarm.version {
-                // It has rung: the same moment must be set anew.
+                // It has rung: the same moment must be set again.
                 alarm.at = Moment::NEVER;
             }
             turn.serve(BATCH);

@@ -34,7 +34,7 @@ pub enum Carry {
     Used,
     /// The available share of the limit stays the same.
     Proportional,
-    /// The usage is discarded: the limit starts anew.
+    /// The usage is discarded.
     Reset,
 }
 

@@ -15,7 +15,7 @@ where
     C: Fn(U) -> Option<u64> + Copy,
 {
     /// Takes from all members, and waits where one refuses. It holds nothing while it waits for members in this
-    /// process. Members in stores are asked last, one after the other, and the other grants are held meanwhile.
+    /// process. Members in stores are asked last, one at a time, and the other grants are held meanwhile.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ use crate::{Acquire, Clock, Denied, Moment, Reason};
 /// The number of tries in a row before it yields to other tasks.
 const TRIES: usize = 16;
 
-/// A request that waits for several limiters. The list is passed to each step, so that each step may borrow it anew.
+/// A request that waits for several limiters. The list is passed to each step, so that each step may borrow it again.
 pub(crate) struct Wait {
     age: Age,
     slots: Slots,

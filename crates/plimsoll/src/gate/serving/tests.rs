@@ -1,4 +1,4 @@
-//! Waiters that are served together, on a clock that is moved by hand and stands for the machine's.
+//! Waiters that are served together, on a manual clock that behaves like the machine's.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -174,7 +174,7 @@ fn tasks_in_a_loop_are_served_by_quarters_and_wait_no_longer_than_the_queue_take
     }
 }
 
-/// New demands served the waiters that were due, one by one, and set the alarm anew each time.
+/// New demands served the waiters that were due, one by one, and set the alarm again each time.
 #[test]
 fn who_joins_a_queue_leaves_its_alarm_alone() {
     let mut side = Side::new(ManualClock::of_a_machine(), (1_000, 100));
