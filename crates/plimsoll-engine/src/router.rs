@@ -218,7 +218,7 @@ mod tests {
 
     /// The patterns, as a file has them.
     fn read(patterns: &[String]) -> Vec<Pattern> {
-        // Each asks something of its own beside the path: a route that is never reached is a mistake.
+        // Each has a condition other than the path, because a route that is never reached is a mistake.
         let route = |(index, pattern)| {
             format!("  - {{ match: '{pattern}', headers: {{ x: '{index}' }}, limits: [a] }}\n")
         };

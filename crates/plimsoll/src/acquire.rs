@@ -159,7 +159,7 @@ impl fmt::Debug for Acquire<'_> {
 
 /// A limiter that answers the first poll at once if it can, and otherwise waits in a future that is allocated then.
 pub(crate) trait Start<'a>: Sync {
-    /// Takes at once, or says how to wait.
+    /// Takes at once, or returns a future to wait with.
     fn start(&'a self, demand: Demand) -> Result<Permit<'a>, BoxAcquire<'a>>;
 }
 

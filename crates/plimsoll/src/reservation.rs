@@ -248,7 +248,7 @@ impl<'a> Reservation<'a> {
         }
     }
 
-    /// Returns the time from when the reservation was made until it is ready; `None` if that depends on permits that
+    /// Returns the time from the making of the reservation until it is ready; `None` if that depends on permits that
     /// other callers return.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {

@@ -39,7 +39,7 @@ impl Wakeups {
         self.more.push(waker);
     }
 
-    /// Whether there are `most` tasks to wake beside the first.
+    /// Whether there are `most` tasks to wake in addition to the first.
     pub(crate) fn has(&self, most: usize) -> bool {
         self.more.len() >= most
     }

@@ -121,8 +121,8 @@ pub trait Subject<L>: Send + Sync + 'static {
 pub struct Take {
     pub(crate) demand: Demand,
     pub(crate) alone: bool,
-    /// Whether the grant need not be recorded, unless it is to be returned. There is no permit then, because writing it and its key
-    /// takes as long as the decision.
+    /// Whether the grant need not be recorded, unless it is to be returned. There is then no permit, because writing it
+    /// and its key takes as long as the decision.
     pub(crate) is_final: bool,
     /// Whether the response describes the limit.
     pub(crate) described: bool,

@@ -1,9 +1,9 @@
 //! The thread that runs the algorithm, and the samples of the other threads.
 //!
 //! A thread that finishes work never waits for the algorithm. If the algorithm is free the thread runs it; otherwise it
-//! leaves the sample in the inbox and goes on. A thread that has run the algorithm takes the samples in the inbox, and
-//! checks once more when the algorithm is free again. So does a thread that has left a sample. A sample that both of
-//! them miss waits for the end of the next work.
+//! leaves the sample in the inbox and continues. A thread that has run the algorithm takes the samples in the inbox,
+//! and checks once more when the algorithm is free again. So does a thread that has left a sample. A sample that both
+//! of them miss waits for the end of the next work.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

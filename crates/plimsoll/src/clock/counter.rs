@@ -111,7 +111,7 @@ mod tests {
         let kernel = Cell::new(7 * HOUR);
         let counter = Counter::new(clock, || kernel.get());
         let mut last = 0;
-        // Spans that pass, and what the counter does beside counting them.
+        // Spans that pass, and jumps of the counter in addition to counting them.
         let jumps: [i64; 9] = [
             0,
             1,
@@ -133,7 +133,7 @@ mod tests {
                 }
                 let now = counter.now(|| kernel.get());
                 assert!(now.abs_diff(kernel.get()) <= SPAN_NANOS, "{passed} {jump}");
-                // And it goes on: a span later it is right again.
+                // A span later the time is right again.
                 for _ in 0..3 {
                     kernel.set(kernel.get() + SPAN_NANOS);
                     counted.increment(SPAN_NANOS);

@@ -12,9 +12,9 @@ use crate::unwind::{discard, isolated};
 /// A subscription that calls a function with each event of a limiter. [`Events::listen`] and the `subscribe_with` of
 /// limiters return one.
 ///
-/// The function runs on a thread of its own, with no lock held: it may use the limiter, block, and panic. While it is
-/// slow the limiter goes on; events that do not fit the buffer are lost and [counted](Self::missed). A panic ends that
-/// call only and is [counted](Self::panics).
+/// The function runs on a thread of its own, with no lock held: it may use the limiter, block, and panic. A slow
+/// function does not delay the limiter; events that do not fit the buffer are lost and [counted](Self::missed). A panic
+/// ends that call only and is [counted](Self::panics).
 ///
 /// Dropping the listener ends the subscription without waiting; [`finish`](Self::finish) waits for the function.
 ///

@@ -88,7 +88,7 @@ pub(super) struct Reported {
 }
 
 impl<R: Rule> Inside<R> {
-    /// Emits the changes of the bounds, and of the counts if no other event said so.
+    /// Emits the changes of the bounds, and of the counts if no other event reported them.
     #[cold]
     pub(super) fn emit_changes(
         &mut self,

@@ -17,7 +17,7 @@ pub(super) struct Forecast<S> {
     served: Option<Served<S>>,
     /// Whether that state is still current.
     holds: bool,
-    /// The state after a new demand, and the waiters that are served before it besides those, have been served too.
+    /// The state after a new demand, and the further waiters before it, have also been served.
     newcomer: Option<Served<S>>,
     /// The last hint, while it holds.
     hint: Option<Hint>,

@@ -122,6 +122,6 @@ impl<R: Rule> Core<R> {
 struct Handed {
     /// The waker of the waiter that was granted.
     to: Option<Waker>,
-    /// Whether the next waiter is to be served too.
+    /// Whether the next waiter must be served too.
     more: bool,
 }

@@ -72,7 +72,7 @@ impl<R: Rule> crate::Internals for Gate<R> {
     #[inline(always)]
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
         let grant = self.core.attempt_by_word(demand)?;
-        // A share of the gate costs two atomic operations, as much as the decision.
+        // A handle to the gate costs two atomic operations, the same as the decision.
         Some(if R::RETURNS_PERMITS {
             Permit::shared(Arc::clone(&self.core) as _, grant, true)
         } else {

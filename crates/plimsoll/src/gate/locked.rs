@@ -31,8 +31,8 @@ pub(super) struct Inside<R: Rule> {
     /// Whether it is closed for a while, and waiters stay.
     pub(super) paused: bool,
     pub(super) resets: Resets,
-    /// The latest moment seen behind the lock. Time that steps back stands still there, so that what is granted is granted
-    /// at the moment at which the rule records it.
+    /// The latest moment seen behind the lock. Behind the lock a step back of the clock counts as no passage of time,
+    /// so that a grant has the moment that the rule records.
     pub(super) latest: Moment,
     pub(super) queue: Option<Queue>,
     pub(super) waiters: Waiters,
@@ -150,8 +150,8 @@ impl<R: Rule> Core<R> {
         output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Sets the alarm, wakes the tasks that were settled, and goes on serving if they were too many for one turn or the
-    /// next waiter is due meanwhile.
+    /// Sets the alarm, wakes the tasks that were settled, and continues to serve if there were too many for one turn,
+    /// or the next waiter is due meanwhile.
     #[inline]
     pub(super) fn wake(&self, now: Moment, wakeups: &mut Wakeups) {
         if wakeups.has(BATCH) || wakeups.alarm.is_some() || wakeups.overdue {

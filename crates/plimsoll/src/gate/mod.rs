@@ -152,8 +152,8 @@ impl<R: Rule> Gate<R> {
         Owner::Shared(Arc::clone(&self.core) as _)
     }
 
-    /// A gate that goes on from a state, for a key that needs one; `began` says since when that is its state, if that
-    /// matters.
+    /// Creates a gate that continues from a state, for a key that needs a gate. `began` is the start of that state, if
+    /// it matters.
     pub(crate) fn resumed(
         rule: R,
         state: R::State,

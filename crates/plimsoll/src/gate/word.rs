@@ -73,7 +73,7 @@ pub(super) enum ByWord {
     Parked,
 }
 
-/// What a refusal of more than 1 says.
+/// The additional fields of a refusal of more than 1.
 struct Larger {
     remaining: u64,
     /// If the cost is above the limit: when all is available again.
@@ -111,7 +111,7 @@ impl<R: Rule> Core<R> {
         Self::resumed(rule, state, now, clock, totals, name, inside)
     }
 
-    /// A core that goes on from a state.
+    /// Creates a core that continues from a state.
     pub(super) fn resumed(
         rule: R,
         state: R::State,

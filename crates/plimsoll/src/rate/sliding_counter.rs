@@ -97,7 +97,7 @@ impl SlidingCounter {
         let elapsed = now.nanos_since(counts.origin);
         let index = self.window.index(elapsed);
         let counts = match index.checked_sub(counts.index) {
-            // Time that steps back stands still, at the beginning of the window it had reached.
+            // A step back of the clock counts as the beginning of the current window.
             None => return (counts, 0),
             Some(0) => counts,
             Some(1) => SlidingCounts {
@@ -135,7 +135,7 @@ impl SlidingCounter {
         u64::try_from(room).unwrap_or(self.limit)
     }
 
-    /// The least time into a window after which `cost` fits beside `current`, or the whole window.
+    /// The shortest time into a window after which `cost` fits in addition to `current`, or the whole window.
     fn passed_when_fits(&self, current: u64, previous: u64, cost: u64) -> Option<u64> {
         let room = self.limit.checked_sub(current)?.checked_sub(cost)?;
         if previous <= room {

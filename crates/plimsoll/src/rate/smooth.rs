@@ -57,9 +57,9 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 /// - *The time.* The interval is one division, and the price of a permit that is not stored one product: together at
 ///   most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands with a total
 ///   price of T the time is off by at most 2u T + n 2^-17 ns: for 10^12 demands 7.7 ms, and a part in 4 * 10^15 of T.
-/// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
-///   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
-///   all stored, because both are set and not computed.
+/// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times
+///   they are off by at most 3u n of the maximum, which for 10^12 is 0.034 %. The error is 0 again once all are used or
+///   all are stored, because both states are set and not computed.
 /// - *Warm-up.* A stored permit costs at most the cold interval, and its price depends on the number of stored permits
 ///   by the slope: an error e of that number changes the price of a permit by at most e times the slope, and the price
 ///   itself is six operations.
@@ -99,7 +99,7 @@ pub struct Stored {
     next: u128,
 }
 
-/// In nanoseconds: some 3000 years.
+/// In nanoseconds: about 3000 years.
 const LONGEST_INTERVAL: f64 = 1e20;
 
 impl Smooth {

@@ -73,8 +73,8 @@ fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
 }
 
 impl<'a> Reserved<'a> {
-    /// Returns the time from when it was made until the last of them is ready. `None` if that depends on permits that
-    /// other callers return.
+    /// Returns the time from the making of the reservations until the last of them is ready. `None` if that depends on
+    /// permits that other callers return.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait

@@ -86,7 +86,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         TransactionOutcome::Refused(refuser, self.denied)
     }
 
-    /// Enters the gates behind the address `last`, looks at each, and leaves them with the decision.
+    /// Enters the gates with addresses above `last`, examines each, and leaves them with the decision.
     fn enter(&mut self, last: usize) {
         let gates = (0..self.list.local()).filter(|&index| self.gates.contains(index));
         let addresses = gates.map(|index| (self.list.member(index).address(), index));
