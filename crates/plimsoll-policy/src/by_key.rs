@@ -152,8 +152,7 @@ impl PolicyKeys {
         }
     }
 
-    /// Returns the answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing, counts nothing and
-    /// creates no key.
+    /// Returns the answer of [`try_acquire`](PerKey::try_acquire). Takes nothing, counts nothing and creates no key.
     ///
     /// # Errors
     ///

@@ -136,8 +136,7 @@ macro_rules! kinds {
                 matches!(self, $(Self::$rate(_))|+)
             }
 
-            /// Returns the field with the time in which a rate is replenished, and its value, if there is one such
-            /// field.
+            /// Returns the field with the refill time of a rate, and its value, if there is exactly one such field.
             #[must_use]
             pub fn period(&self) -> Option<(&'static str, Period)> {
                 match self {
@@ -218,8 +217,7 @@ kinds! {
 }
 
 /// A member of `all`.
-// Exhaustive, because code that builds limiters has to handle every form of a member. Not a doc comment, because those
-// are in the schema.
+// Exhaustive: code that builds limiters must handle every form. Not a doc comment, because those are in the schema.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Member", untagged)]

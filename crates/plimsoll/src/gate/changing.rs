@@ -122,6 +122,18 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Replaces or removes the queue. Current waiters stay, and are served in the new order.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    ///
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// gate.set_queue(Some(Queue::lifo(10)));
+    /// assert_eq!(gate.snapshot().queue_bound(), 10);
+    /// gate.set_queue_bound(5);
+    /// assert_eq!(gate.snapshot().queue_bound(), 5);
+    /// gate.set_queue(None);
+    /// assert_eq!(gate.snapshot().queue_bound(), 0);
+    /// ```
     pub fn set_queue(&self, queue: Option<Queue>) {
         let patient = queue.is_none_or(|queue| queue.timeout.is_none());
         self.core.enter(self.core.clock.precise_now(), |turn| {

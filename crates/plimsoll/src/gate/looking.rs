@@ -236,6 +236,18 @@ impl<R: Rule> Gate<R> {
 
     /// Returns the numbers to report to callers: the limit, the remainder, and the time until more is available. See
     /// [`Standing`].
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
+    /// use std::time::Duration;
+    ///
+    /// let gate = Gate::builder(FixedWindow::new(Quota::per_minute(10))).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(4)?;
+    /// let standing = gate.standing();
+    /// assert_eq!((standing.limit, standing.remaining), (10, Some(6)));
+    /// assert_eq!(standing.reset, Some(Duration::from_secs(60)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn standing(&self) -> Standing {
         let core = &*self.core;

@@ -91,8 +91,8 @@ pub struct Gate<R: Rule> {
 impl<R: Rule> Gate<R> {
     /// Creates a limiter without a queue, on the system clock.
     ///
-    /// It is the same as [`builder`](Self::builder) without further settings. A rule has checked its numbers already,
-    /// so building a gate cannot fail.
+    /// It is [`builder`](Self::builder) without settings. A rule has checked its numbers, so building a gate cannot
+    /// fail.
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
@@ -152,8 +152,7 @@ impl<R: Rule> Gate<R> {
         Owner::Shared(Arc::clone(&self.core) as _)
     }
 
-    /// Creates a gate that continues from a state, for a key that needs a gate. `began` is the start of that state, if
-    /// it matters.
+    /// Creates a gate that continues from a state, for a key that needs a gate. `began` is the start of that state.
     pub(crate) fn resumed(
         rule: R,
         state: R::State,
@@ -232,8 +231,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the queue, and returns a permit that was granted but not yet received. No permit is
-    /// lost; the place in the queue is.
+    /// Dropping the future leaves the queue, and returns a permit that was granted but not yet received.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Demand, Gate, Queue};
@@ -248,9 +246,8 @@ impl<R: Rule> Gate<R> {
         Acquire::of(Owner::Borrowed(&*self.core), demand.into())
     }
 
-    /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the gate.
-    ///
-    /// Use it for tasks that are spawned, and for permits that are stored in a struct.
+    /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the gate: for tasks that are
+    /// spawned, and for permits that are stored in a struct.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Permit};
@@ -268,8 +265,7 @@ impl<R: Rule> Gate<R> {
 
     /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. For threads outside of async runtimes.
     ///
-    /// On a thread of a runtime it blocks that worker, and possibly the tasks that would return the permits it waits
-    /// for.
+    /// On a thread of a runtime it blocks that worker, and perhaps tasks that would return the permits.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -294,8 +290,8 @@ impl<R: Rule> Gate<R> {
     /// Takes permits for later use. The [`Reservation`] says when they may be used. It never waits.
     ///
     /// A [`TokenBucket`](crate::TokenBucket) goes into debt. On a window, the reservation joins the queue even if that
-    /// is full or the gate has none; later demands of its class wait behind it. On [`Concurrency`](crate::Concurrency),
-    /// it joins the queue as any demand does.
+    /// is full or missing; later demands of its class wait behind it. On [`Concurrency`](crate::Concurrency), it waits
+    /// like any demand.
     ///
     /// ```
     /// use plimsoll::{Demand, Gate, ManualClock, TokenBucket};
@@ -312,8 +308,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the demand is refused, or would have to wait longer than its time-out. Nothing is then
-    /// taken.
+    /// Returns an error if the demand is refused, or its wait would exceed its time-out. Nothing is then taken.
     pub fn reserve(&self, demand: impl Into<Demand>) -> Result<Reservation<'_>, Denied> {
         let owner = Owner::Borrowed(&*self.core);
         self.core.reserve(owner, demand.into())
