@@ -287,11 +287,10 @@ impl<R: Rule> Gate<R> {
         crate::blocking::wait(self.acquire(demand))
     }
 
-    /// Takes permits for later use. The [`Reservation`] says when they may be used. It never waits.
+    /// Takes permits for later use, without waiting. The [`Reservation`] says when they may be used.
     ///
-    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. On a window, the reservation joins the queue even if that
-    /// is full or missing; later demands of its class wait behind it. On [`Concurrency`](crate::Concurrency), it waits
-    /// like any demand.
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Otherwise the reservation takes a place in the queue: on a
+    /// window even if that is full or missing, on [`Concurrency`](crate::Concurrency) as any demand does.
     ///
     /// ```
     /// use plimsoll::{Demand, Gate, ManualClock, TokenBucket};
