@@ -25,7 +25,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// `mib` × 1024 × 1024 bytes.
+    /// Creates an amount of `mib` × 1024 × 1024 bytes.
     #[must_use]
     pub const fn mib(mib: u64) -> Self {
         Self::Bytes(mib.saturating_mul(1 << 20))

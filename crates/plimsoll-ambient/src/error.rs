@@ -27,7 +27,7 @@ pub struct SourceError {
 const SHOWN: usize = 40;
 
 impl SourceError {
-    /// An error without a file, for a [source](crate::MemorySource) of your own.
+    /// Creates an error without a file, for a [source](crate::MemorySource) of your own.
     ///
     /// ```
     /// use plimsoll_ambient::{MemoryReading, MemorySource, SourceError};
@@ -50,7 +50,7 @@ impl SourceError {
         }
     }
 
-    /// The error of a file that cannot be read. Its [kind](Self::kind) is that of `error`.
+    /// Creates the error of a file that cannot be read. Its [kind](Self::kind) is that of `error`.
     #[must_use]
     pub fn unreadable(file: impl Into<PathBuf>, error: &io::Error) -> Self {
         Self {
@@ -60,7 +60,8 @@ impl SourceError {
         }
     }
 
-    /// The error of a file with another content than `expected`. The message shows the first 40 characters of `found`.
+    /// Creates the error of a file with content other than `expected`. The message shows the first 40 characters of
+    /// `found`.
     #[must_use]
     pub fn malformed(file: impl Into<PathBuf>, expected: &str, found: &str) -> Self {
         let found = found.trim();
@@ -81,13 +82,13 @@ impl SourceError {
         }
     }
 
-    /// The file that could not be read or parsed, if the error is about a file.
+    /// Returns the file that could not be read or parsed, if the error is about a file.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The kind of the error: [`InvalidData`](io::ErrorKind::InvalidData) for a malformed file,
+    /// Returns the kind of the error: [`InvalidData`](io::ErrorKind::InvalidData) for a malformed file,
     /// [`Unsupported`](io::ErrorKind::Unsupported) for a source that exists on Linux only.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {

@@ -46,7 +46,7 @@ pub(crate) fn read<T>(
     parse(&text).ok_or_else(|| SourceError::malformed(file, expected, &text))
 }
 
-/// As [`read`], for files that need not be there.
+/// Like [`read`], for files that need not exist.
 pub(crate) fn read_if_there<T>(
     file: &Path,
     expected: &str,

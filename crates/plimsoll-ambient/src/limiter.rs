@@ -10,20 +10,21 @@ macro_rules! ambient_limiter {
             /// older than two check intervals, because no [`Sampler`](crate::Sampler) runs, the first caller measures,
             /// at most once in an interval.
             ///
-            /// For code that decides before it has a demand, such as an accept loop or a health check.
+            /// Use it in code that decides before it has a demand, such as an accept loop or a health check.
             /// [`try_acquire`](plimsoll::Limiter::try_acquire) makes the same check, and returns a permit for code that
             /// takes any limiter.
             ///
             /// # Errors
             ///
-            /// [`Saturated`](plimsoll::Reason::Saturated), with the name of the limiter. `Unavailable` if the last good
-            /// sample is too old and a new one fails (see [`WhenUnknown`](crate::WhenUnknown)). `Closed` if it was closed.
+            /// Returns a refusal with the name of the limiter. Its reason is
+            /// [`Saturated`](plimsoll::Reason::Saturated); `Unavailable` if the last good sample is too old and a new
+            /// one fails (see [`WhenUnknown`](crate::WhenUnknown)); or `Closed` if the limiter was closed.
             #[inline]
             pub fn check_saturation(&self) -> Result<(), plimsoll::Denied> {
                 self.watch.check()
             }
 
-            /// The error of the last measurement, if it failed. A later success clears it.
+            /// Returns the error of the last measurement, if it failed. A later success clears it.
             #[must_use]
             pub fn last_error(&self) -> Option<crate::SourceError> {
                 self.watch.last_error()
@@ -31,7 +32,7 @@ macro_rules! ambient_limiter {
         }
 
         /// Grants demands of any cost while it is not saturated. With a queue, [`acquire`](plimsoll::Limiter::acquire)
-        /// waits for the sample that opens it; without one it is refused at once as well. Permits return nothing.
+        /// waits for the sample that opens it; without one, it refuses at once. Permits return nothing.
         ///
         /// The [snapshot](plimsoll::Limiter::snapshot) shows everything as available, or nothing. Combined with other
         /// limits by [`All`](plimsoll::All), it refuses for all of them.
@@ -121,7 +122,7 @@ macro_rules! ambient_settings {
 
             /// Sets the queue in which demands wait until a sample shows that there is room again. Default: none.
             ///
-            /// All waiters are admitted then, in the order of the queue. The bound applies to the sum of waiting costs.
+            /// All waiters are then admitted, in the order of the queue. The bound applies to the sum of waiting costs.
             /// The [`Sampler`](crate::Sampler) wakes the waiters, so it must be driven; otherwise only time-outs end
             /// the wait.
             pub fn queue(mut self, queue: plimsoll::Queue) -> Self {

@@ -8,8 +8,8 @@ use crate::{SourceError, parse};
 
 /// The processor time of the whole machine, of all processes.
 ///
-/// Time spent waiting for disks does not count as used. Time that the hypervisor gave to other guests does, as it was
-/// not available. The load is the used time divided by the processors of the machine.
+/// Time spent waiting for disks does not count as used. Time that the hypervisor gave to other guests counts as used,
+/// because it was not available. The load is the used time divided by the processors of the machine.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -32,17 +32,17 @@ impl MachineCpu {
     ///
     /// # Errors
     ///
-    /// If `/proc/stat` is not as expected, or not on Linux.
+    /// Returns an error if `/proc/stat` is not as expected, or not on Linux.
     pub fn new() -> Result<Self, SourceError> {
         Self::below(Root::of_machine("the processor time of the machine")?)
     }
 
-    /// [`new`](Self::new) with `/proc` below another root, for tests and for containers that mount the files of their
-    /// host.
+    /// Like [`new`](Self::new), with `/proc` below another root, for tests and for containers that mount the files of
+    /// their host.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn under(root: impl AsRef<Path>) -> Result<Self, SourceError> {
         Self::below(Root::at(root.as_ref()))
     }

@@ -83,7 +83,7 @@ pub(crate) fn allowed_cores(text: &str) -> Option<u64> {
 
 /// The ticks for which all processors were busy since the start, and their number, from `/proc/stat`.
 ///
-/// Busy is everything but idling and waiting for a disk. The time of guests is contained in that of users.
+/// Everything counts as busy except idling and waiting for a disk. The time of guests is contained in that of users.
 pub(crate) fn machine_ticks(text: &str) -> Option<(u64, u64)> {
     let mut busy = None;
     let mut processors = 0;
@@ -132,7 +132,7 @@ pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
         let id = fields.next()?;
         let controllers = fields.next()?;
         let path = fields.next().filter(|path| path.starts_with('/'))?;
-        // Only version 2 has the number 0, and only there nothing is named.
+        // Only version 2 has the number 0, and only there no controller is named.
         ((id == "0") == controllers.is_empty()).then_some(Membership { controllers, path })
     })
 }

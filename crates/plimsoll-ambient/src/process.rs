@@ -34,7 +34,7 @@ impl ProcessMemory {
     ///
     /// # Errors
     ///
-    /// If `/proc` is not as expected, or not on Linux.
+    /// Returns an error if `/proc` is not as expected, or not on Linux.
     pub fn new() -> Result<Self, SourceError> {
         let root = Root::of_machine("the memory of a process")?;
         // Without a cgroup that accounts for memory there is no limit.
@@ -86,7 +86,7 @@ impl ProcessCpu {
     ///
     /// # Errors
     ///
-    /// If `/proc` is not as expected, or not on Linux.
+    /// Returns an error if `/proc` is not as expected, or not on Linux.
     pub fn new() -> Result<Self, SourceError> {
         let root = Root::of_machine("the processor time of a process")?;
         // Without a cgroup there is no quota.

@@ -12,7 +12,7 @@ use crate::answer::{Answer, UNKNOWN};
 /// Demands that wait for a limiter.
 pub(crate) type Room = Gate<Door>;
 
-/// Open while the limiter admits.
+/// A rule that grants while the limiter admits.
 #[derive(Debug)]
 pub(crate) struct Door(Arc<Answer>);
 
@@ -29,7 +29,7 @@ pub(crate) fn room(answer: &Arc<Answer>, queue: Queue, clock: Clock, name: Optio
 }
 
 impl Door {
-    /// Decides by the last sample alone, because nothing may be measured behind the lock of the gate.
+    /// Decides by the last sample alone, because nothing may be measured under the lock of the gate.
     fn refusal(&self, now: Moment) -> Option<Refusal> {
         let answer = match self.0.is_stale(now) {
             true => UNKNOWN,

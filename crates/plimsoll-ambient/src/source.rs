@@ -31,7 +31,8 @@ pub trait MemorySource: Send {
     ///
     /// # Errors
     ///
-    /// If the measurement fails. The limiter keeps its last answer for a while, see [`WhenUnknown`](crate::WhenUnknown).
+    /// Returns an error if the measurement fails. The limiter keeps its last answer for a while, see
+    /// [`WhenUnknown`](crate::WhenUnknown).
     fn read(&mut self) -> Result<MemoryReading, SourceError>;
 }
 
@@ -71,7 +72,8 @@ pub trait CpuSource: Send {
     ///
     /// # Errors
     ///
-    /// If the measurement fails. The limiter keeps its last answer for a while, see [`WhenUnknown`](crate::WhenUnknown).
+    /// Returns an error if the measurement fails. The limiter keeps its last answer for a while, see
+    /// [`WhenUnknown`](crate::WhenUnknown).
     fn read(&mut self) -> Result<CpuReading, SourceError>;
 }
 

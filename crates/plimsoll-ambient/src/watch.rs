@@ -98,7 +98,7 @@ pub(crate) struct Watch {
     interval: u64,
     /// The queue, if there is one.
     room: Option<Room>,
-    /// Carries the name.
+    /// The refusal while saturated, with the name of the limiter.
     saturated: Denied,
     measuring: Mutex<Measuring>,
     me: Weak<Self>,
@@ -244,7 +244,7 @@ impl Watch {
     }
 
     fn measure_with(&self, mut measuring: MutexGuard<'_, Measuring>) -> Result<(), SourceError> {
-        // Read behind the lock, so that gauges never see time run backwards.
+        // Read under the lock, so that gauges never see time run backwards.
         let now = self.clock.precise_now();
         measuring.tried_at = now;
         // A user-supplied source that panics must not stop the sampling of the others.

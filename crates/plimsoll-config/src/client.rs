@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use crate::uses::{Spelled, spelled_as_text};
 
-/// The settings for the address of a client, which is the key `client`. Returned by
-/// [`Config::client`](crate::Config::client).
+/// The settings that determine the address of a client, which is the key `client`.
+/// [`Config::client`](crate::Config::client) returns them.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -51,7 +51,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    /// Returns whether an address is in the network. An IPv4-mapped IPv6 address counts as its IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

@@ -48,7 +48,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has mistakes: all of them, each with its place. See [`ConfigError::lines`].
+    /// Returns an error if the file cannot be read or has mistakes. The error has all of them, each with its place: see
+    /// [`ConfigError::lines`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         Self::from_str(path, &text_of(path)?, Format::of(path))
@@ -58,7 +59,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All mistakes, each with its place: see [`ConfigError::lines`].
+    /// Returns all mistakes, each with its place: see [`ConfigError::lines`].
     pub fn from_str(
         path: impl AsRef<Path>,
         text: &str,
@@ -80,8 +81,9 @@ impl Config {
         }
     }
 
-    /// The effective configuration as JSON, on one line. Every default is filled in, all limiters are in `limits`, each with its
-    /// `class`, and `asks` of each route lists its limits and providers. Later versions may add fields; they rename none.
+    /// Returns the effective configuration as JSON, on one line. Every default is filled in, all limiters are in
+    /// `limits`, each with its `class`, and `asks` of each route lists its limits and providers. Later versions may add
+    /// fields, but do not rename any.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -98,7 +100,7 @@ impl Config {
         effective::json(&self.spec, &self.plan).to_string()
     }
 
-    /// The same configuration with all limits in memory, and none in stores.
+    /// Returns the same configuration with all limits in memory, and none in stores.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -124,8 +126,8 @@ impl Config {
         config
     }
 
-    /// The same configuration for recorded requests, such as lines of an access log: a limit whose key the record lacks is skipped,
-    /// and does not refuse the request.
+    /// Returns the same configuration for recorded requests, such as lines of an access log: a limit whose key the
+    /// record lacks is skipped, and does not refuse the request.
     ///
     /// ```
     /// use plimsoll_config::uses::WithoutKey;
@@ -142,7 +144,7 @@ impl Config {
         config
     }
 
-    /// The files that it was read from: the file itself, and the files that it includes.
+    /// Returns the files that it was read from: the file itself, and the files that it includes.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
@@ -156,7 +158,8 @@ impl Config {
         ConfigError::problem(file, problem.in_file(0))
     }
 
-    /// Warnings: what is valid and probably not meant, one line each, in the format of [errors](ConfigError::lines).
+    /// Returns warnings about settings that are valid but probably not intended, one line each, in the format of
+    /// [errors](ConfigError::lines).
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -176,7 +179,7 @@ impl Config {
         self.warnings.iter().map(line)
     }
 
-    /// The names of the limiters, in the order of the file.
+    /// Returns the names of the limiters, in the order of the file.
     pub fn limiters(&self) -> impl Iterator<Item = &str> {
         self.spec.all().map(|(_, name, _)| name)
     }
@@ -192,19 +195,20 @@ impl Config {
         self.spec.limit(name).map(|limit| &limit.uses)
     }
 
-    /// The metadata of the limiter of this name, which its refusals and grants carry.
+    /// Returns the metadata of the limiter with this name, which its refusals and grants carry.
     #[must_use]
     pub fn metadata_of(&self, name: &str) -> Option<plimsoll::Metadata> {
         // The file was checked.
         self.spec.limit(name)?.limiter.common.about().ok()?
     }
 
-    /// The names of the providers, in the order of the file.
+    /// Returns the names of the providers, in the order of the file.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.spec.providers.iter().map(|(name, _)| name)
     }
 
-    /// The weights of a provider and the limiter of each, in the order of the file. Empty if there is no such provider.
+    /// Returns the weights of a provider and the limiter of each, in the order of the file. Empty if there is no such
+    /// provider.
     pub fn provided(&self, provider: &str) -> impl Iterator<Item = (&str, &str)> {
         let provider = self.spec.providers.get(provider);
         let weights = provider.into_iter().flat_map(|provider| provider.0.iter());
@@ -214,13 +218,13 @@ impl Config {
         })
     }
 
-    /// The routes, in the order of the file, with the names of their limits.
+    /// Returns the routes, in the order of the file, with the names of their limits.
     #[must_use]
     pub fn route_specs(&self) -> &[RouteSpec] {
         &self.plan.routes
     }
 
-    /// The settings for the address of a client.
+    /// Returns the settings for the address of a client.
     #[must_use]
     pub fn client(&self) -> ClientSpec {
         let header = self.spec.client.as_ref();
@@ -233,30 +237,31 @@ impl Config {
         }
     }
 
-    /// The response to refused requests, unless the limit or the route has one of its own.
+    /// Returns the response to refused requests, unless the limit or the route has one of its own.
     #[must_use]
     pub const fn answer(&self) -> Option<&AnswerSpec> {
         self.spec.answer.as_ref()
     }
 
-    /// The gateway, if the file has one.
+    /// Returns the gateway, if the file has one.
     #[must_use]
     pub const fn gateway(&self) -> Option<&GatewaySpec> {
         self.spec.gateway.as_ref()
     }
 
-    /// The settings of `plimsoll serve`, if the file has any.
+    /// Returns the settings of `plimsoll serve`, if the file has any.
     #[must_use]
     pub const fn serve(&self) -> Option<&ServeSpec> {
         self.spec.serve.as_ref()
     }
 
-    /// The partners that the program calls, in the order of the file.
+    /// Returns the partners that the program calls, in the order of the file.
     pub fn partners(&self) -> impl Iterator<Item = (&str, &PartnerSpec)> {
         self.spec.partners.iter()
     }
 
-    /// A builder for policies of handlers in the program. The section `policies` and `ipv6_prefix` of the file are its defaults.
+    /// Returns a builder for policies of handlers in the program. The section `policies` and `ipv6_prefix` of the file
+    /// are its defaults.
     ///
     /// ```
     /// use plimsoll_config::{Config, Format};
@@ -282,7 +287,7 @@ impl Config {
         }
     }
 
-    /// The number of routes.
+    /// Returns the number of routes.
     #[must_use]
     pub fn routes(&self) -> usize {
         self.spec.routes.len()

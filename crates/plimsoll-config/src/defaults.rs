@@ -1,4 +1,4 @@
-//! The defaults of a file are those of the builders: said twice, and compared here.
+//! The defaults of a file are those of the builders. They are written twice, and compared here.
 
 use plimsoll::adaptive::{Aimd, Gradient2, LatencyGradient, Limit, Vegas, Verdict, Windowed};
 use plimsoll::{Keyed, Queue, Smooth, TokenBucket};
@@ -149,7 +149,7 @@ fn smooth_limits() {
     );
 }
 
-/// In files buckets used to be refilled at intervals unless set otherwise, in Rust one by one.
+/// Regression test: the default refill of buckets was at intervals in files, and one by one in Rust.
 #[test]
 fn buckets() {
     let limiter = limiter("kind: token_bucket, burst: 5, refill: 100, every: 1s");

@@ -10,7 +10,7 @@ use crate::check::Plan;
 use crate::spec::{File, Limit, SECTIONS};
 use crate::uses::Use;
 
-/// The field that stands for those of a greedy token bucket, as in short forms.
+/// The field that replaces those of a greedy token bucket, as in short forms.
 pub(crate) const RATE: &str = "rate";
 
 /// Writes the limits that are in effect.
@@ -147,7 +147,7 @@ pub(crate) fn settings(file: &File) -> Vec<(String, String)> {
     settings
 }
 
-/// Numbers names that come again: routes may have the same path.
+/// Numbers repeated names, because routes may have the same path.
 fn number_alike(settings: &mut [(String, String)]) {
     let mut seen: HashMap<String, u32> = HashMap::new();
     for (name, _) in settings {
@@ -161,12 +161,13 @@ fn number_alike(settings: &mut [(String, String)]) {
 
 /// Serializes a value to a tree.
 fn tree(of: &impl Serialize) -> Option<Node> {
-    // JSON keeps the order of fields, and the reader gives it back as a tree.
+    // JSON keeps the order of fields, and the reader returns it as a tree.
     let json = serde_json::to_string(of).ok()?;
     parse(&json).ok().flatten()
 }
 
-/// Makes texts that only look like variables read as they are; those of fields that are printed as `written` may have some.
+/// Escapes texts that only look like variables, so that they read as they are. Fields that are printed as `written` may
+/// contain variables.
 fn escape(node: &mut Node, written: &[&str]) {
     match &mut node.value {
         Value::Scalar { text, .. } if text.contains("${") => *text = text.replace("${", "$${"),
@@ -229,7 +230,7 @@ fn block(node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The fields of a limiter and of how it is used, as they stand in a file.
+/// The fields of a limiter and of its use, as in a file.
 fn limit(node: &Node) -> Vec<Entry> {
     let part = |name: &str| entries(node).iter().find(|part| part.key == name);
     let mut fields = part("limiter").map_or_else(Vec::new, |limiter| flat(&limiter.value));
@@ -261,7 +262,7 @@ fn tier(entry: &Entry) -> Entry {
     }
 }
 
-/// The fields of a limiter as they stand in a file: serde nests the kind and the algorithm.
+/// The fields of a limiter as in a file: serde nests the kind and the algorithm.
 fn flat(limiter: &Node) -> Vec<Entry> {
     let part = |name: &str| entries(limiter).iter().find(|part| part.key == name);
     let mut fields = part("kind").map_or_else(Vec::new, |kind| tagged("kind", &kind.value));

@@ -5,7 +5,7 @@ use plimsoll_spec::{Entry, Node, Problem, Value, is_rate, label, long_form};
 
 use crate::spec::SECTIONS;
 
-/// The file with every limit in its long form, and what is wrong with those in a short form.
+/// The file with every limit in its long form, and the problems of the short forms.
 pub(crate) fn expand(root: &Node) -> (Node, Vec<Problem>) {
     let mut problems = Vec::new();
     let root = each(root, &mut problems, |section, problems| {
@@ -19,7 +19,7 @@ pub(crate) fn expand(root: &Node) -> (Node, Vec<Problem>) {
     (root, problems)
 }
 
-/// A map with other values. Problems learn where they are.
+/// A map with its values replaced. Problems get their path.
 fn each(
     map: &Node,
     problems: &mut Vec<Problem>,

@@ -17,9 +17,9 @@
 //! # Ok::<(), plimsoll_config::ConfigError>(())
 //! ```
 //!
-//! This crate reads the section; `plimsoll-gateway` serves it. The types are those of the file: a [`GatewaySpec`] has pools of
-//! servers ([`UpstreamSpec`]), each with [time-outs](TimeoutSpec), a [budget of retries](RetrySpec) and [ejection of failing
-//! servers](HealthSpec).
+//! This crate reads the section; `plimsoll-gateway` applies it. The types are those of the file: a [`GatewaySpec`] has
+//! pools of servers ([`UpstreamSpec`]), each with [time-outs](TimeoutSpec), a [budget of retries](RetrySpec) and
+//! [ejection of failing servers](HealthSpec).
 //!
 //! # Defaults
 //!

@@ -11,7 +11,7 @@ use crate::uses::{Spelled, spelled_as_text};
 
 /// A partner: a service that this program calls, with a limit on the calls.
 ///
-/// The limit is a known `rate`, or it is learned from the refusals of the partner.
+/// The limit is a known `rate`, or is learned from the refusals of the partner.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -39,10 +39,10 @@ pub struct PartnerSpec {
     /// The initial rate of calls, if the quota is unknown: it rises while the partner answers, and falls when it refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learn: Option<CallRate>,
-    /// The least learned rate: a hundredth of `learn` unless set.
+    /// The minimum learned rate: 1/100 of `learn` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<CallRate>,
-    /// The largest learned rate; unbounded unless set.
+    /// The maximum learned rate; unbounded unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<CallRate>,
     /// Lets calls wait, also during pauses. Without a queue they are refused at once.
@@ -61,7 +61,7 @@ pub struct CallRate {
 }
 
 impl CallRate {
-    /// The rate as a quota.
+    /// Returns the rate as a quota.
     pub const fn quota(&self) -> Quota {
         self.quota
     }

@@ -37,8 +37,7 @@ fn builder(spec: &spec::Store) -> StoreBuilder {
     store.deadline(spec.deadline.into())
 }
 
-/// A limiter of a kind that Redis can hold, in `store`, which can be built. If there is no such limiter it says which field is
-/// wrong.
+/// Builds a limiter in `store`, of a kind that Redis can hold. The error names the invalid field.
 pub(crate) fn fleet(
     limiter: &Limiter,
     name: &str,
@@ -59,7 +58,7 @@ pub(crate) fn fleet(
         Err(invalid) => Err(match invalid.field() {
             "keep" => InvalidSpec::from(invalid).under(Step::Key("borrow")),
             "borrow" => invalid.into(),
-            // The rule itself is right, so it is the share of it.
+            // The rule itself is valid, so the error is in its share.
             _ => InvalidSpec::of("local", invalid).under(Step::Key("outage")),
         }),
     }

@@ -6,7 +6,7 @@ use crate::uses::{AnswerSpec, PrioritySpec};
 
 /// A route of a file, with the names of its limits.
 ///
-/// A request takes the first route of the file whose conditions it meets, all of them.
+/// A request takes the first route of the file that it matches in all conditions.
 ///
 /// ```
 /// use plimsoll_config::{Config, Format};
@@ -53,14 +53,14 @@ pub struct RouteSpec {
 }
 
 impl RouteSpec {
-    /// Its name, or its first pattern if it has none.
+    /// Returns the name of the route, or its first pattern if it has no name.
     #[must_use]
     pub fn label(&self) -> &str {
         let pattern = || self.patterns.first().map_or("", Pattern::as_str);
         self.name.as_deref().unwrap_or_else(pattern)
     }
 
-    /// Whether it has no conditions besides the path.
+    /// Returns whether the path is its only condition.
     #[must_use]
     pub const fn is_by_path(&self) -> bool {
         self.methods.is_empty() && self.hosts.is_empty() && self.headers.is_empty()
@@ -85,7 +85,7 @@ impl HostPattern {
         Ok(Self(text.to_ascii_lowercase()))
     }
 
-    /// Whether it matches a host. Case and a port are ignored. `*.` matches one or more labels.
+    /// Returns whether it matches a host. Case and a port are ignored. `*.` matches one or more labels.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         let port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
@@ -137,7 +137,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Whether a field with these values meets the condition.
+    /// Returns whether a field with these values meets the condition.
     #[must_use]
     pub fn matches<'a>(&self, mut values: impl Iterator<Item = &'a [u8]>) -> bool {
         match self {
@@ -171,7 +171,7 @@ pub struct Pattern {
 
 /// A segment of a pattern.
 ///
-/// The enum is exhaustive: a router that skipped a kind of segment would match other paths than the file says. A new kind is a
+/// The enum is exhaustive: a router that ignored a kind of segment would match the wrong paths. A new kind is a
 /// breaking change.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Segment {
@@ -206,25 +206,25 @@ impl Pattern {
         })
     }
 
-    /// The pattern as in the file.
+    /// Returns the pattern as in the file.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Its segments, without `**` at the end.
+    /// Returns the segments of the pattern, without `**` at the end.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Whether it ends with `**`: any number of segments may follow.
+    /// Returns whether it ends with `**`: any number of segments may follow.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Whether it matches a path.
+    /// Returns whether it matches a path.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         let Some(path) = path.strip_prefix('/') else {

@@ -1,6 +1,6 @@
 //! The JSON Schema of configuration files, for editors.
 
-/// The JSON Schema of configuration files, made of the types they are read into.
+/// Returns the JSON Schema of configuration files, made of the types they are read into.
 ///
 /// It checks fields, keywords, numbers and units. [`Config`](crate::Config) checks in addition that names exist and fit the
 /// places that use them.

@@ -24,15 +24,15 @@ use serde::{Deserialize, Serialize};
 )]
 #[non_exhaustive]
 pub struct ServeSpec {
-    /// The directory for the saved state of limits in memory, so that a restart is not a free burst; none unless set. A relative path
-    /// starts at the working directory of the server.
+    /// The directory for the saved state of limits in memory, so that a restart does not grant a free burst; none
+    /// unless set. A relative path starts at the working directory of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
-    /// The interval at which the state is saved, besides at the end: every 30s unless set.
+    /// The interval at which the state is saved, in addition to the end of the process: 30s unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_every: Option<Period>,
-    /// The age, ten per cent more or less, at which a gRPC connection is closed gracefully, so that proxies spread over servers that
-    /// were added: 24h unless set.
+    /// The age, plus or minus 10 %, at which a gRPC connection is closed gracefully, so that proxies also connect to
+    /// servers that were added: 24h unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc_age: Option<Period>,
 }

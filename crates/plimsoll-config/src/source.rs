@@ -25,16 +25,16 @@ const SHARED: [&str; 8] = [
     "routes",
     "proxies",
 ];
-/// More files than this are a mistake.
+/// A larger number of files is an error.
 const MOST_FILES: usize = 64;
-/// As much text as one file may hold.
+/// The maximum size of one file.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A configuration as it is written.
 pub(crate) struct Source {
     /// The file that was read first, and those that it includes.
     pub(crate) files: Vec<PathBuf>,
-    /// All of them as one; `None` if the first is not even a tree.
+    /// All of them merged; `None` if the first cannot be parsed.
     pub(crate) root: Option<Node>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -68,7 +68,7 @@ struct Reader<'a> {
     bytes: usize,
 }
 
-/// A file, whatever it is called.
+/// The identity of a file, regardless of its path.
 fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -85,7 +85,7 @@ impl Reader<'_> {
         };
         root.set_file(file);
         if let Value::Map(sections) = &mut root.value {
-            // A place for anchors.
+            // Sections for anchors.
             sections.retain(|section| !section.key.starts_with("x-"));
         }
         let unset = substitute_variables(&mut root, &variable);
@@ -164,7 +164,7 @@ impl Reader<'_> {
         root
     }
 
-    /// Puts the sections of `other` after those of `root`.
+    /// Appends the sections of `other` to those of `root`.
     fn merge(&mut self, root: &mut Node, other: Node) {
         let Value::Map(more) = other.value else {
             let problem = expected(WHAT, &other);
@@ -201,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The addresses of stores that are somewhere else.
+    /// Substitutes the addresses of stores that are read from the environment or from files.
     fn secrets(&mut self, root: &mut Node) {
         let stores = field(root, "stores").map(|stores| &mut stores.value);
         let Some(Value::Map(stores)) = stores else {
@@ -239,7 +239,7 @@ pub(crate) fn line_of(place: Place, from: Place, files: &[PathBuf]) -> String {
     }
 }
 
-/// Puts what has a name after the others.
+/// Appends named entries.
 fn add(entries: &mut Vec<Entry>, more: Vec<Entry>, files: &[PathBuf]) -> Vec<Problem> {
     let known = entries.iter().map(|entry| (entry.key.clone(), entry.place));
     let mut known: std::collections::HashMap<String, Place> = known.collect();
@@ -257,7 +257,7 @@ fn add(entries: &mut Vec<Entry>, more: Vec<Entry>, files: &[PathBuf]) -> Vec<Pro
     problems
 }
 
-/// The files that a file includes. What is no list of texts is left to the types.
+/// The files that a file includes. A value that is not a list of texts is reported later, by the types.
 fn included(root: &Node) -> Vec<(String, Place)> {
     let Value::Map(sections) = &root.value else {
         return Vec::new();

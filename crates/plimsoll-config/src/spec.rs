@@ -93,7 +93,7 @@ impl File {
         self.limiters.get(name).or_else(|| self.limits.get(name))
     }
 
-    /// Keeps nothing in stores.
+    /// Removes the stores of all limiters.
     pub(crate) fn forget_stores(&mut self) {
         self.stores = Named::default();
         for limit in self.limiters.values_mut().chain(self.limits.values_mut()) {
@@ -105,7 +105,7 @@ impl File {
         }
     }
 
-    /// Asks no limit whose key a request lacks, where it would be refused.
+    /// Skips limits that would refuse a request because it lacks their key.
     pub(crate) fn skip_without_key(&mut self) {
         for limit in self.limiters.values_mut().chain(self.limits.values_mut()) {
             if limit.uses.key.is_some() && limit.uses.without_key == WithoutKey::Refuse {
@@ -147,7 +147,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// A limit with a key has a state for each. A tier is used as the limit it belongs to.
+    /// A limit with a key has a state for each key. A tier is used in the same way as its limit.
     fn fill(&mut self) {
         let Self { uses, limiter } = self;
         limiter.common.keyed |= uses.key.is_some();

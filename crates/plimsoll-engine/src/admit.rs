@@ -1,4 +1,4 @@
-//! The fast path of a decision with a [`Hold`]: each member is asked by itself, and undone if another one refuses.
+//! The fast path of a decision with a [`Hold`]: each member is asked separately, and undone if another one refuses.
 
 use plimsoll::{Denied, Permit};
 
@@ -9,11 +9,13 @@ use crate::report::report_admitted;
 use crate::state::Member;
 use crate::stats::ShadowExcess;
 
-/// Fast path: decides without waiting, if all members are in memory, each grants by itself and each can be undone exactly.
+/// Fast path: decides without waiting, if all members are in memory, each grants separately, and each can be undone
+/// exactly.
 ///
 /// # Errors
 ///
-/// The members, with nothing taken, if the fast path does not apply or a member does not grant. The slow path decides then.
+/// Returns the members, with nothing taken, if the fast path does not apply or a member does not grant. The slow path
+/// decides then.
 #[inline]
 pub(crate) fn attempt(mut members: Members) -> Result<Hold, Members> {
     if members.failed {

@@ -22,7 +22,7 @@ pub struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Asks a limit for 1.
+    /// Creates an ask for 1, without a key or a tier.
     #[must_use]
     pub const fn new(limit: &'a str) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl<'a> Ask<'a> {
 }
 
 impl std::fmt::Debug for Ask<'_> {
-    /// Without the key: it may be a secret.
+    /// Leaves out the key, because it may be a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ask")
             .field("limit", &self.limit)

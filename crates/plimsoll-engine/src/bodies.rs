@@ -15,8 +15,9 @@ use crate::request::BodyValues;
 const BOUND: usize = 64 * 1024;
 
 impl Limits {
-    /// A layer that reads the bodies of requests for limits that need them (`form:NAME`, `json:/POINTER`), and counts the bytes for
-    /// limits with `request_bytes`. It goes around [`layer`](Self::layer). The handler gets the body unchanged.
+    /// Returns a layer that reads the bodies of requests for limits that need them (`form:NAME`, `json:/POINTER`), and
+    /// counts the bytes for limits with `request_bytes`. Add it outside of [`layer`](Self::layer). The handler gets the
+    /// body unchanged.
     ///
     /// ```
     /// use plimsoll_engine::Limits;

@@ -16,7 +16,7 @@ use crate::resolve;
 /// The entry of a bucket that names its limit.
 const LIMIT: &str = "limit";
 
-/// The limit and the key of a bucket, and what they allow. [`Limits::bucket`] returns it.
+/// The limit and the key of a bucket, and the allowance of the key. [`Limits::bucket`] returns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Bucket {
@@ -43,7 +43,7 @@ pub enum Allowance {
 }
 
 impl Limits {
-    /// The limit for a bucket with these entries. `None` if the file has no such limit, or it is not a rate.
+    /// Returns the limit for a bucket with these entries. `None` if the file has no such limit, or it is not a rate.
     ///
     /// The entry `limit` names the limit. Without that entry, it is the first limit of the file whose `key` reads exactly these
     /// entries, as `descriptor:NAME`.

@@ -71,7 +71,7 @@ pub(crate) fn blocked_at(members: &Members) -> Option<usize> {
     members.list.iter().position(is_blocked)
 }
 
-/// The refusal of a decision, with the answer that every other member would give by itself.
+/// The refusal of a decision, with the answer that every other member would give on its own.
 #[cold]
 pub(crate) fn refuse(members: Members, first: usize, denied: &Denied) -> Refusal {
     let denial = |(index, member): (usize, &Member)| {
@@ -139,7 +139,7 @@ pub(crate) fn peek(mut members: Members) -> Result<Hold, Refusal> {
 ///
 /// May panic if it is polled again after it has resolved.
 ///
-/// The time that it may wait is that of its demand, and of the queues of its limits:
+/// The time-outs of its demand and of the queues of its limits bound the wait:
 ///
 /// ```
 /// use plimsoll::Demand;
@@ -241,7 +241,8 @@ impl Decide {
         Self::ready(Ok(admitted(members)))
     }
 
-    /// The result, if the decision did not have to wait. The future must not be polled after this method has returned a result.
+    /// Returns the result, if the decision did not have to wait. The future must not be polled after this method has
+    /// returned a result.
     #[doc(hidden)]
     pub fn now(&mut self) -> Option<Result<Hold, Refusal>> {
         match &mut self.stage {

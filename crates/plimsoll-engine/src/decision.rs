@@ -9,7 +9,7 @@ use crate::members::Members;
 use crate::state::{Denials, Member, StoreStandings};
 use crate::stats::ShadowExcess;
 
-/// The answer of one limit in a decision. Each limit that was asked has one, also if another one refused.
+/// The answer of one limit in a decision. Each limit that was asked has one, even if another limit refused.
 ///
 /// ```
 /// use plimsoll_engine::{Ask, Limits};
@@ -40,7 +40,8 @@ pub struct Answer<'d> {
 }
 
 impl Answer<'_> {
-    /// Whether the limit grants the cost. The answer of a limit in shadow mode may be `false` although the decision is admitted.
+    /// Returns whether the limit grants the cost. The answer of a limit in shadow mode may be `false` although the
+    /// decision is admitted.
     #[must_use]
     pub const fn is_granted(&self) -> bool {
         self.denied.is_none()
@@ -106,23 +107,24 @@ impl Hold {
         self.members.beyond.extend(beyond);
     }
 
-    /// The answer of each limit, in the order of the asks.
+    /// Returns the answer of each limit, in the order of the asks.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         answers(&self.members)
     }
 
-    /// The permits that the hold returns, in the order of the asks. Limits whose permits are not returned have none.
+    /// Returns the permits that the hold returns, in the order of the asks. Limits whose permits are not returned have
+    /// none.
     pub fn permits(&self) -> impl Iterator<Item = &Permit<'static>> {
         self.members.permits.iter().flatten()
     }
 
-    /// The metadata of the limits, each with the name of its limit.
+    /// Returns the metadata of the limits, each with the name of its limit.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, &Metadata)> {
         let limits = self.members.list.iter().map(|it| self.members.limit(it));
         limits.filter_map(|limit| Some((&*limit.name, limit.metadata.as_ref()?)))
     }
 
-    /// Whether a permit is returned when the work is done, as slots are and tokens are not.
+    /// Returns whether a permit is returned when the work is done, as slots are and tokens are not.
     #[must_use]
     pub fn gives_back(&self) -> bool {
         self.permits().any(Permit::gives_back)
@@ -161,7 +163,7 @@ impl Hold {
         self.give_back(outcome);
     }
 
-    /// [`finish`](Self::finish) in place.
+    /// Like [`finish`](Self::finish), in place.
     #[doc(hidden)]
     pub fn give_back(&mut self, outcome: Outcome) {
         for permit in self.members.permits.iter_mut().flatten() {
@@ -185,7 +187,7 @@ impl Hold {
         self.undo_all();
     }
 
-    /// [`undo`](Self::undo) in place.
+    /// Like [`undo`](Self::undo), in place.
     #[doc(hidden)]
     pub fn undo_all(&mut self) {
         self.members.undo();
@@ -238,7 +240,7 @@ impl Refusal {
             .filter(enforced)
             .max_by_key(|(index, denied)| {
                 let never = matches!(denied.reason(), Reason::TooLarge | Reason::Closed);
-                // Among equal ones the first.
+                // Among equals, the first one binds.
                 (never, denied.retry_after(), std::cmp::Reverse(*index))
             })
             .map_or(first, |(index, _)| index);
@@ -293,39 +295,40 @@ impl Refusal {
         self
     }
 
-    /// Whether one store granted, and was undone because another one refused. It happens where a decision asks several stores, or
-    /// several slots of a cluster. Between the two, another decision may have been refused because of it.
+    /// Returns whether one store granted, and was undone because another one refused. This can happen if a decision
+    /// asks several stores, or several slots of a cluster. In the meantime, another decision may have been refused
+    /// because of the grant.
     #[must_use]
     pub fn is_compensated(&self) -> bool {
         self.0.compensated
     }
 
-    /// The answer of each limit, in the order of the asks.
+    /// Returns the answer of each limit, in the order of the asks.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         answers(&self.0.members)
     }
 
-    /// The refusal of the binding limit: the limit that refuses and takes longest to grant. Its
+    /// Returns the refusal of the binding limit: the limit that refuses and takes longest to grant. Its
     /// [`retry_after`](Denied::retry_after) is that of the whole decision.
     #[must_use]
     pub fn denied(&self) -> &Denied {
         &self.0.denied
     }
 
-    /// The position of the binding limit among the [answers](Self::answers). `None` if no limit was asked, because a key is
-    /// missing or the file has no such limit.
+    /// Returns the position of the binding limit among the [answers](Self::answers). `None` if no limit was asked,
+    /// because a key is missing or the file has no such limit.
     #[must_use]
     pub fn binding(&self) -> Option<usize> {
         self.0.binding
     }
 
-    /// The name of the binding limit.
+    /// Returns the name of the binding limit.
     #[must_use]
     pub fn limit(&self) -> &str {
         self.0.denied.limiter().unwrap_or_default()
     }
 
-    /// The time after which the decision would be admitted, if no other demand came. `None` if it is not known.
+    /// Returns the time after which the decision would be admitted, if no other demand came. `None` if it is not known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.denied.retry_after()

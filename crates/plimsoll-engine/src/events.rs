@@ -26,7 +26,7 @@ use crate::top::{bounded, mask};
 pub struct LimitsEvent {
     /// The decision, or the reload.
     pub kind: LimitsEventKind,
-    /// When it happened, on the clock of the limits.
+    /// The moment of the event, on the clock of the limits.
     pub at: Moment,
 }
 
@@ -94,7 +94,7 @@ pub struct AskEvent {
 pub struct EventKey(Box<str>);
 
 impl EventKey {
-    /// The key without the mask. Only its first 256 bytes are stored, so that queued events are bounded.
+    /// Returns the key without the mask. Only its first 256 bytes are stored, so that queued events are bounded.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -120,7 +120,7 @@ impl fmt::Debug for EventKey {
 }
 
 impl LimitsEvent {
-    /// The asks of a decision, in its order. Empty for a reload.
+    /// Returns the asks of a decision, in its order. Empty for a reload.
     #[must_use]
     pub fn asked(&self) -> &[AskEvent] {
         match &self.kind {
@@ -129,7 +129,7 @@ impl LimitsEvent {
         }
     }
 
-    /// The asks that a limit in shadow mode would have refused, if it were enforced.
+    /// Returns the asks that a limit in shadow mode would have refused, if it were enforced.
     pub fn would_refuse(&self) -> impl Iterator<Item = &AskEvent> {
         let asked = self.asked().iter();
         asked.filter(|asked| asked.shadow && asked.denied.is_some())
@@ -137,7 +137,7 @@ impl LimitsEvent {
 }
 
 impl LimitsEventKind {
-    /// The kind in one word, for logs and labels: `admitted`, `refused` or `changed`.
+    /// Returns the kind in one word, for logs and labels: `admitted`, `refused` or `changed`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -113,7 +113,7 @@ struct Taken {
     kept: usize,
 }
 
-/// [`take`] for a route with several limits.
+/// Like [`take`], for a route with several limits.
 #[inline(never)]
 fn take_all(
     plan: &Plan,
@@ -226,8 +226,8 @@ impl Limits {
         take_now(limit, ask)
     }
 
-    /// [`take_now`](Self::take_now), with its result as the answer of a decision. Also returns `None` if the ask names a tier, or the
-    /// limit has metadata, which belongs in the answer.
+    /// Like [`take_now`](Self::take_now), with its result as the answer of a decision. Also returns `None` if the ask
+    /// names a tier, or the limit has metadata, which belongs in the answer.
     #[doc(hidden)]
     #[must_use]
     pub fn answer_now<'a>(&self, ask: Ask<'a>) -> Option<Answer<'a>> {

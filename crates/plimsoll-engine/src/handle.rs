@@ -1,7 +1,7 @@
 //! The limiter behind the name of a limit, or behind one of its tiers.
 //!
-//! A [`Handle`] is one of a limiter, a keyed limiter, "unlimited" and "blocked". A [`Subject`] is a handle together with the key
-//! of an ask: the smallest thing that has a state of its own.
+//! A [`Handle`] is one of a limiter, a keyed limiter, "unlimited" and "blocked". A [`Subject`] is a handle together
+//! with the key of an ask: the smallest unit with a state of its own.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Handle {
         }
     }
 
-    /// Takes from a rate now, in memory, and returns the moment of the grant. `None` is no refusal: nothing was decided.
+    /// Takes from a rate now, in memory, and returns the moment of the grant. `None` decides nothing.
     #[inline]
     pub(crate) fn spend(&self, key: &str, cost: u64) -> Option<Moment> {
         match self {
@@ -82,7 +82,7 @@ impl Handle {
         }
     }
 
-    /// Takes from a keyed rate now, in memory, and returns the standing of the key. `None` is no refusal: nothing was decided.
+    /// Takes from a keyed rate now, in memory, and returns the standing of the key. `None` decides nothing.
     #[inline]
     pub(crate) fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
         match self {
@@ -91,7 +91,7 @@ impl Handle {
         }
     }
 
-    /// [`attempt`](Self::attempt) for limiters that [`spend`](Self::spend) does not decide for.
+    /// Like [`attempt`](Self::attempt), for limiters that [`spend`](Self::spend) does not decide for.
     #[inline(never)]
     pub(crate) fn attempt_slowly(&self, key: &str, demand: Demand) -> Option<Permit<'static>> {
         if let Self::One(limiter) = self
@@ -108,7 +108,7 @@ impl Handle {
         permit.ok().map(Permit::into_owned)
     }
 
-    /// Whether it has a queue.
+    /// Whether demands can wait in a queue.
     pub(crate) fn has_queue(&self) -> bool {
         match self {
             Self::One(limiter) => together::may_wait(&**limiter.shared()),

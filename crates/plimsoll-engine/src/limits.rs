@@ -26,10 +26,10 @@ use crate::stats::LimitStats;
 
 /// The limits of a file. A decision takes from several of them, all or none.
 ///
-/// There are two ways to decide. [`decide_request`](Self::decide_request) and the [`layer`](Self::layer) find limits, keys and
-/// costs by the routes of the file. [`decide`](Self::decide) and [`try_decide`](Self::try_decide) get them as [`Ask`]s. Both
-/// yield a [`Hold`] or a [`Refusal`]. [`peek`](Self::peek) takes nothing; [`reserve`](Self::reserve) takes now for later;
-/// [`charge`](Self::charge) and [`refund`](Self::refund) correct usage after the fact.
+/// There are two ways to decide. [`decide_request`](Self::decide_request) and the [`layer`](Self::layer) find limits,
+/// keys and costs by the routes of the file. [`decide`](Self::decide) and [`try_decide`](Self::try_decide) get them as
+/// [`Ask`]s. Both yield a [`Hold`] or a [`Refusal`]. [`peek`](Self::peek) takes nothing; [`reserve`](Self::reserve)
+/// takes now for later use; [`charge`](Self::charge) and [`refund`](Self::refund) correct usage after the fact.
 ///
 /// [`replace`](Self::replace) applies another configuration and keeps usage, permits and waiters. Clones share the same limits.
 ///
@@ -65,20 +65,20 @@ struct Shared {
 }
 
 impl Limits {
-    /// Reads a file and builds its limits, on the system's clock.
+    /// Reads a file and builds its limits, on the system clock.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the file, each with its place.
+    /// Returns all mistakes in the file, each with its place.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         Self::new(&Config::from_file(path)?, &Clock::system())
     }
 
-    /// Builds the limits of a text in YAML, on the system's clock.
+    /// Builds the limits of a text in YAML, on the system clock.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, each with its place.
+    /// Returns all mistakes in the text, each with its place.
     pub fn from_yaml(text: &str) -> Result<Self, ConfigError> {
         let config = Config::from_str("limits.yaml", text, plimsoll_config::Format::Yaml)?;
         Self::new(&config, &Clock::system())
@@ -88,12 +88,12 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be built.
+    /// Returns an error if one of them cannot be built.
     pub fn new(config: &Config, clock: &Clock) -> Result<Self, ConfigError> {
         config.build(clock).map(Self::of)
     }
 
-    /// The limits of limiters that are built already, for example by
+    /// Creates limits from limiters that are already built, for example by
     /// [`Config::build_sampled`](plimsoll_config::Config::build_sampled).
     #[must_use]
     pub fn of(limiters: Limiters) -> Self {
@@ -133,7 +133,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If a limit cannot be built. Nothing is changed then.
+    /// Returns an error if a limit cannot be built. Nothing is then changed.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         let mut stats = self
             .shared
@@ -156,12 +156,12 @@ impl Limits {
         Ok(changes)
     }
 
-    /// Grants all of `asks` now, or none. Never waits. Limits in stores answer from what this process knows: use
+    /// Grants all of `asks` now, or none. Never waits. Limits in stores answer from the state of this process: use
     /// [`decide`](Self::decide) if there are any.
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit.
+    /// Returns the refusal, with the answer of each limit.
     pub fn try_decide(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
         let members = self.take(asks, Demand::ONE).inspect_err(report_refused)?;
         decide::try_decide(members)
@@ -191,11 +191,12 @@ impl Limits {
         }
     }
 
-    /// The result that [`try_decide`](Self::try_decide) would return. Takes nothing, counts nothing and creates no key.
+    /// Returns the result that [`try_decide`](Self::try_decide) would return. Takes nothing, counts nothing and creates
+    /// no key.
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit.
+    /// Returns the refusal, with the answer of each limit.
     pub fn peek(&self, asks: &[Ask<'_>]) -> Result<Hold, Refusal> {
         decide::peek(find_asked(
             self.shared.plan.load_full(),
@@ -205,7 +206,8 @@ impl Limits {
         )?)
     }
 
-    /// Charges after the fact, in full: more than remains becomes a debt. Does nothing if the file lacks one of the limits.
+    /// Charges `asks` after the fact, in full: an excess over the remainder becomes a debt. Does nothing if the file
+    /// lacks one of the limits.
     pub fn charge(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
@@ -214,8 +216,8 @@ impl Limits {
         }
     }
 
-    /// Refunds the costs of work that was not done to rates, up to their limits; in stores, in the background. Logs and windows
-    /// refund only usage of the present moment: earlier usage stays.
+    /// Refunds to rates the costs of work that was not done, up to their limits. Stores do so in the background. Logs
+    /// and windows refund only usage of the present moment: earlier usage stays.
     pub fn refund(&self, asks: &[Ask<'_>]) {
         if let Ok(members) = self.members(asks, Demand::ONE) {
             for member in &members.list {
@@ -228,7 +230,7 @@ impl Limits {
         }
     }
 
-    /// [`decide`](Self::decide) for the limits of a request's route. `None` if no route matches the request.
+    /// Like [`decide`](Self::decide), for the limits of a request's route. `None` if no route matches the request.
     ///
     /// ```
     /// use plimsoll_engine::Limits;
@@ -251,12 +253,12 @@ impl Limits {
         }
     }
 
-    /// The asks of a request by its route, and its priority, for one decision over several requests. `None` if no route matches the
-    /// request.
+    /// Returns the asks of a request by its route, and its priority, for one decision over several requests. `None` if
+    /// no route matches the request.
     ///
     /// # Errors
     ///
-    /// The refusal, if the request lacks the key of a limit.
+    /// Returns the refusal, if the request lacks the key of a limit.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits};
@@ -275,7 +277,8 @@ impl Limits {
         resolve::asks(&self.plan(), head).inspect_err(report_refused)
     }
 
-    /// The result that [`decide_request`](Self::decide_request) would return now. Takes nothing, counts nothing and creates no key.
+    /// Returns the result that [`decide_request`](Self::decide_request) would return now. Takes nothing, counts nothing
+    /// and creates no key.
     pub fn peek_request(&self, head: &Head<'_>) -> Option<Result<Hold, Refusal>> {
         match look(&self.plan(), head, Demand::ONE) {
             Ok(members) => members.map(decide::peek),
@@ -283,14 +286,14 @@ impl Limits {
         }
     }
 
-    /// The upstream pool of a request's route, in the file of a [gateway](plimsoll_config::gateway).
+    /// Returns the upstream pool of a request's route, in the file of a [gateway](plimsoll_config::gateway).
     #[must_use]
     pub fn upstream_of(&self, head: &Head<'_>) -> Option<Arc<str>> {
         let plan = self.plan();
         plan.routes[plan.route(head)?].to.clone()
     }
 
-    /// The names of all limits, in the order of the file.
+    /// Returns the names of all limits, in the order of the file.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let plan = self.plan();
@@ -300,15 +303,15 @@ impl Limits {
             .collect()
     }
 
-    /// The kind of a limit. `None` if the file has no limit of this name.
+    /// Returns the kind of a limit. `None` if the file has no limit of this name.
     #[must_use]
     pub fn kind(&self, limit: &str) -> Option<LimiterKind> {
         let plan = self.plan();
         plan.limits[plan.limit(limit)?].terms(0).kind()
     }
 
-    /// Whether a limit has keys and refuses requests without one (`without_key: refuse` in the file). Protocols in which clients
-    /// name limits and keys treat an ask of such a limit without a key as a mistake.
+    /// Returns whether a limit has keys and refuses requests without one (`without_key: refuse` in the file). Protocols
+    /// in which clients name limits and keys treat an ask of such a limit without a key as an error.
     #[must_use]
     pub fn needs_key(&self, limit: &str) -> bool {
         let plan = self.plan();
@@ -316,7 +319,7 @@ impl Limits {
         limit.is_some_and(|limit| limit.needs_key())
     }
 
-    /// Whether a limit is in a store.
+    /// Returns whether a limit is in a store.
     #[must_use]
     pub fn is_remote(&self, limit: &str) -> bool {
         let plan = self.plan();
@@ -324,7 +327,7 @@ impl Limits {
         limit.is_some_and(|limit| limit.terms(0).is_remote())
     }
 
-    /// The layer for calls to a partner of the file (`partners`). `None` if the file has no such partner.
+    /// Returns the layer for calls to a partner of the file (`partners`). `None` if the file has no such partner.
     ///
     /// Calls take from its limit first. When the partner answers with `Retry-After`, calls pause until then. With `learn` in the
     /// file, the rate is learned from the refusals of the partner. See [`PartnerLayer`].
@@ -364,7 +367,7 @@ impl Limits {
         &self.shared.subscribers
     }
 
-    /// The limiters by name, for code that uses one of them directly.
+    /// Returns the limiters by name, for code that uses one of them directly.
     #[must_use]
     pub fn limiters(&self) -> &Arc<Limiters> {
         &self.shared.limiters
@@ -377,7 +380,7 @@ impl Limits {
         Ok(members)
     }
 
-    /// [`members`](Self::members), with simple limits asked while they are resolved.
+    /// Like [`members`](Self::members), with simple limits asked while they are resolved.
     fn take(&self, asks: &[Ask<'_>], like: Demand) -> Result<Members, Refusal> {
         let members = find_asked(self.shared.plan.load_full(), asks, like, true)?;
         members.note_terms();

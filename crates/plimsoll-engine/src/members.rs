@@ -238,7 +238,7 @@ impl Clone for Members {
 }
 
 impl fmt::Debug for Members {
-    /// Without keys: they may be secrets.
+    /// Leaves out the keys, because they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = self.list.iter().map(|member| &*self.limit(member).name);
         f.debug_list().entries(limits).finish()

@@ -110,7 +110,7 @@ struct Tables {
     all: Vec<Table>,
 }
 
-/// The number of no table: a key whose last parameters have this number carries no usage over.
+/// The number for "no table": a key whose last parameters have this number carries over no usage.
 const NO_TABLE: u64 = u64::MAX;
 
 /// The largest number of tables.
@@ -133,7 +133,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// If the parameters are invalid.
+    /// Returns an error if the parameters are invalid.
     pub fn take(
         &self,
         key: &str,
@@ -153,11 +153,11 @@ impl Parametric {
         Ok(taken.map(|()| table.standing(key)))
     }
 
-    /// Charges `cost` after the fact, in full: more than remains becomes a debt.
+    /// Charges `cost` after the fact, in full: an excess over the remainder becomes a debt.
     ///
     /// # Errors
     ///
-    /// If the parameters are invalid.
+    /// Returns an error if the parameters are invalid.
     pub fn charge(&self, key: &str, params: BucketParams, cost: u64) -> Result<(), InvalidLimit> {
         if let Some(table) = self.table(key, params)? {
             table.charge(key, cost);
@@ -170,7 +170,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// If the parameters are invalid.
+    /// Returns an error if the parameters are invalid.
     pub fn standing(
         &self,
         key: &str,
@@ -220,7 +220,7 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// The first error of `see`, after which no more records follow.
+    /// Returns the first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(SavedBucket) -> Result<(), E>) -> Result<(), E> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut tables: Vec<_> = tables

@@ -211,7 +211,7 @@ impl Plan {
                 plan.router.add(pattern, number);
             }
         }
-        // Statistics of limits that are gone are dropped.
+        // Statistics of limits that no longer exist are dropped.
         stats.retain(|name, _| plan.names.contains(name));
         plan
     }

@@ -1,8 +1,8 @@
 //! A pool of decision states for each thread.
 //!
-//! The state of a decision is large (keys, permits, answers), so it is boxed. So that a decision allocates nothing, a thread
-//! keeps the boxes of decisions that ended on it, and uses them again. Where decisions end on other threads than those that
-//! make them, some are allocated.
+//! The state of a decision is large (keys, permits, answers), so it is boxed. To avoid allocations, a thread keeps the
+//! boxes of decisions that ended on it, and reuses them. If decisions end on other threads than they begin on, some are
+//! allocated.
 
 use std::cell::{Cell, RefCell};
 

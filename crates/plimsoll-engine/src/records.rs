@@ -14,7 +14,7 @@ use crate::resolve::resolve;
 use crate::settle::late;
 use crate::state::Member;
 
-/// The response to a request, as far as a record tells it.
+/// The response to a request, as far as a record contains it.
 ///
 /// ```
 /// use plimsoll_engine::{Limits, RecordedResponse};
@@ -45,7 +45,7 @@ pub struct RecordedResponse {
 }
 
 impl RecordedResponse {
-    /// A response with this status. Nothing else is known about it.
+    /// Creates a response with this status. Nothing else is known about it.
     #[must_use]
     pub const fn new(status: u16) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl RecordedResponse {
         }
     }
 
-    /// The actual cost of the request. `None` if the record does not tell it, or the cost was known before.
+    /// The actual cost of the request. `None` if the record does not contain it, or the cost was known before.
     fn cost(&self, cost: &CostSpec) -> Option<u64> {
         if let CostSpec::Status(ranges) = cost {
             return Some(
@@ -88,7 +88,7 @@ pub struct AskRecord<'a> {
 }
 
 impl std::fmt::Debug for AskRecord<'_> {
-    /// Without the key: it may be a secret.
+    /// Leaves out the key, because it may be a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut asked = f.debug_struct("AskRecord");
         asked.field("limit", &self.limit).field("cost", &self.cost);
@@ -109,18 +109,18 @@ fn asked(members: &Members) -> impl Iterator<Item = AskRecord<'_>> {
 }
 
 impl Hold {
-    /// The position in the file of the route that named the limits, if one did.
+    /// Returns the position in the file of the route that named the limits, if one did.
     #[must_use]
     pub fn route(&self) -> Option<usize> {
         self.members().route
     }
 
-    /// The asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
+    /// Returns the asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
     pub fn asked(&self) -> impl Iterator<Item = AskRecord<'_>> {
         asked(self.members())
     }
 
-    /// Whether a cost depends on the response.
+    /// Returns whether a cost depends on the response.
     #[must_use]
     pub fn settles(&self) -> bool {
         let members = self.members();
@@ -130,7 +130,8 @@ impl Hold {
         route.is_some_and(|route| route.settles)
     }
 
-    /// Corrects the costs of a request by its recorded response. A cost that the record does not tell stays as it was charged.
+    /// Corrects the costs of a request by its recorded response. A cost that the record does not contain stays as it
+    /// was charged.
     pub fn settle_recorded(&mut self, response: &RecordedResponse) {
         for index in 0..self.members().list.len() {
             let members = self.members();
@@ -147,13 +148,13 @@ impl Hold {
 }
 
 impl Refusal {
-    /// The position in the file of the route that named the limits, if one did.
+    /// Returns the position in the file of the route that named the limits, if one did.
     #[must_use]
     pub fn route(&self) -> Option<usize> {
         self.members().route
     }
 
-    /// The asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
+    /// Returns the asks of the decision. Cheaper than [`answers`](Self::answers), because it does not read standings.
     pub fn asked(&self) -> impl Iterator<Item = AskRecord<'_>> {
         asked(self.members())
     }
@@ -206,8 +207,8 @@ impl Limits {
     }
 }
 
-/// Marks the body of a request as unknown: limits find no keys, tiers or costs in it, and do not refuse for the missing
-/// [`BodyLayer`](crate::BodyLayer).
+/// Marks the body of a request as unknown: limits find no keys, tiers or costs in it, and do not refuse because the
+/// [`BodyLayer`](crate::BodyLayer) is missing.
 pub fn unknown_body(extensions: &mut Extensions) {
     extensions.insert(BodyValues::default());
 }

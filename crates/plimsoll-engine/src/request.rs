@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// # Ok::<(), http::Error>(())
 /// ```
 ///
-/// The layer that authenticates the caller inserts them, outside of the [layer](crate::Limits::layer) of limits. Only verified
-/// facts should be claims: a client that could choose them would choose its limits. Cloning is cheap, and `Debug` leaves out the
-/// values, because they may be secrets.
+/// The layer that authenticates the caller inserts them, outside of the [layer](crate::Limits::layer) of limits. Only
+/// verified facts should be claims: a client that could choose its claims could choose its limits. Cloning is cheap,
+/// and `Debug` leaves out the values, because they may be secrets.
 ///
 /// In a file, a limit by account is `key: claim:account`, and a limit by plan `tiers: { by: claim:plan, pro: 100/s }`.
 #[derive(Clone, Default)]
@@ -48,7 +48,7 @@ impl<K: Into<String>, V: Into<String>, const N: usize> From<[(K, V); N]> for Cla
 }
 
 impl std::fmt::Debug for Claims {
-    /// Without values: they may be secrets.
+    /// Leaves out the values, because they may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -79,7 +79,7 @@ impl Descriptors {
 }
 
 impl std::fmt::Debug for Descriptors {
-    /// Without values: they may be secrets.
+    /// Leaves out the values, because they may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list()
             .entries(self.0.iter().map(|(key, _)| key))

@@ -89,7 +89,7 @@ impl RequestHold {
     /// Decides on the slow path, or begins to wait.
     #[inline(never)]
     fn open(&mut self, mut members: Members, head: &Head<'_>) -> Ask {
-        // A grant after the caller has given up would be wasted.
+        // A grant after the caller has timed out would be wasted.
         if let Some(longest) = caller_timeout(head) {
             members.like = members.like.within(longest);
         }

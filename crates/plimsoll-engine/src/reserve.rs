@@ -28,8 +28,9 @@ use crate::state::{Denials, Member};
 use crate::stores;
 
 impl Limits {
-    /// Reserves all of `asks` now for use later, or none. Never waits. [`Reserved::wait`] is the time until the reservation can be
-    /// used. Limits in stores answer from what this process knows: use [`reserve`](Self::reserve) if there are any.
+    /// Reserves all of `asks` now for later use, or none. Never waits. [`Reserved::wait`] is the time until the
+    /// reservation can be used. Limits in stores answer from the state of this process: use [`reserve`](Self::reserve)
+    /// if there are any.
     ///
     /// `like` carries the longest wait that is accepted, and the priority among waiters for slots. Its cost is ignored.
     ///
@@ -59,7 +60,8 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit, if a limit refuses or its wait would exceed the time-out of `like`.
+    /// Returns the refusal, with the answer of each limit, if a limit refuses or its wait would exceed the time-out of
+    /// `like`.
     pub fn try_reserve(
         &self,
         asks: &[Ask<'_>],
@@ -69,12 +71,13 @@ impl Limits {
         reserve(members.inspect_err(report_refused)?, Members::is_asked)
     }
 
-    /// [`try_reserve`](Self::try_reserve) that asks stores too. Stores have no reservations: a limit in a store grants now, and the
-    /// grant is held until the other limits are ready.
+    /// Like [`try_reserve`](Self::try_reserve), but asks stores too. Stores have no reservations: a limit in a store
+    /// grants now, and the grant is held until the other limits are ready. Dropping the future cancels the reservation.
     ///
     /// # Errors
     ///
-    /// The refusal, with the answer of each limit. A store that would grant only later refuses, with its `retry_after`.
+    /// Returns the refusal, with the answer of each limit. A store that would grant only later refuses, with its
+    /// `retry_after`.
     pub async fn reserve(
         &self,
         asks: &[Ask<'_>],
@@ -84,11 +87,11 @@ impl Limits {
         reserve_all(members.inspect_err(report_refused)?).await
     }
 
-    /// [`reserve`](Self::reserve) for the limits of a request's route. `None` if no route matches the request.
+    /// Like [`reserve`](Self::reserve), for the limits of a request's route. `None` if no route matches the request.
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve).
+    /// Returns the errors of [`reserve`](Self::reserve).
     pub async fn reserve_request(
         &self,
         head: &Head<'_>,
@@ -102,7 +105,7 @@ impl Limits {
     }
 }
 
-/// A reservation of several limits. Made by [`Limits::try_reserve`] and [`Limits::reserve`].
+/// A reservation of several limits. [`Limits::try_reserve`] and [`Limits::reserve`] return one.
 ///
 /// It is a future: awaiting it waits until all limits are ready, and yields the [`Hold`]. Dropping it before that cancels it and
 /// refunds everything. Until then its tokens count as used, so other callers cannot take them.
@@ -217,7 +220,7 @@ fn reserve(
                 reserved.taken.push(Taken { first, wait, state });
             }
             Err(denied) => {
-                // Before the answers of the other members are estimated.
+                // Cancelled before the answers of the other members are estimated.
                 reserved.cancel(&members);
                 return Err(refused(members, first, denied));
             }
@@ -275,7 +278,7 @@ impl Reserved {
         self.wait
     }
 
-    /// The name of each limit and its wait at the time of the reservation, in the order of the asks.
+    /// Returns the name of each limit and its wait at the time of the reservation, in the order of the asks.
     pub fn waits(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
         let members = self.members.as_ref();
         members.into_iter().flat_map(|members| {
@@ -289,7 +292,7 @@ impl Reserved {
         })
     }
 
-    /// The answer of each limit, in the order of the asks. The standings include the reservation.
+    /// Returns the answer of each limit, in the order of the asks. The standings include the reservation.
     pub fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
         self.members.iter().flat_map(answers)
     }

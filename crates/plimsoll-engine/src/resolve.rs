@@ -41,7 +41,7 @@ pub(crate) fn resolve(
     by_route(plan, route, head, like, take).map(Some)
 }
 
-/// [`resolve`] for a route that is known.
+/// Like [`resolve`], for a route that is known.
 pub(crate) fn by_route(
     plan: &Arc<Plan>,
     route: usize,
@@ -54,7 +54,7 @@ pub(crate) fn by_route(
     Ok(members)
 }
 
-/// [`resolve`] for a look: nothing is taken, and the tiers of keys are not stored.
+/// Like [`resolve`], to look only: nothing is taken, and the tiers of keys are not stored.
 pub(crate) fn look(
     plan: &Arc<Plan>,
     head: &Head<'_>,
@@ -174,9 +174,10 @@ pub(crate) fn find_asked(
     Ok(members)
 }
 
-/// The ask of a request to one limit of its route: an owned [`Ask`]. Returned by [`Limits::asks_of`](crate::Limits::asks_of).
+/// The ask of a request to one limit of its route: an owned [`Ask`]. [`Limits::asks_of`](crate::Limits::asks_of)
+/// returns it.
 ///
-/// It separates reading a request from deciding it, for instance to decide in another process, or later:
+/// It separates reading a request from deciding on it, for example to decide in another process, or later:
 ///
 /// ```
 /// use http::Request;
@@ -208,7 +209,7 @@ pub struct RequestAsk {
     pub tier: Option<String>,
     /// The cost, as far as it is known before the request is served. 0 if all of it [is late](Self::is_late).
     pub cost: u64,
-    /// Whether the cost is known only after the request was served, and charged then.
+    /// Whether the cost is known only after the request has been served, and charged then.
     pub is_late: bool,
 }
 
@@ -223,7 +224,7 @@ impl RequestAsk {
 }
 
 impl std::fmt::Debug for RequestAsk {
-    /// Without the key: it may be a secret.
+    /// Leaves out the key, because it may be a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.ask().fmt(f)
     }

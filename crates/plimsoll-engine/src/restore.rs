@@ -8,7 +8,7 @@ use plimsoll_config::{Restore as Limiters, Saved};
 use crate::limits::Limits;
 use crate::plan::Plan;
 
-/// Restores [saved](Limits::save) state, one record after the other. [`Limits::restore`] returns it.
+/// Restores [saved](Limits::save) state, one record at a time. [`Limits::restore`] returns it.
 #[derive(Debug)]
 pub struct Restore<'a> {
     limiters: Limiters<'a>,
@@ -39,7 +39,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The first error of `see`, after which no more records follow.
+    /// Returns the first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(Saved) -> Result<(), E>) -> Result<(), E> {
         let plan = self.plan();
         let mut tier = None;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use plimsoll::KeyHash;
 use plimsoll_config::{Pattern, Segment};
 
-/// A tree of the segments of path patterns. Where several patterns match, the first route of the file counts.
+/// A tree of the segments of path patterns. If several patterns match, the first route of the file counts.
 #[derive(Debug, Default)]
 pub(crate) struct Router {
     root: Node,
@@ -25,7 +25,7 @@ struct Node {
 /// Routes with the same path, in the order of the file.
 #[derive(Debug)]
 struct Routes {
-    /// [`NONE`] where there are none.
+    /// [`NONE`] if there are none.
     first: usize,
     others: Vec<usize>,
 }
@@ -154,7 +154,7 @@ impl Router {
 const NONE: usize = usize::MAX;
 
 impl Node {
-    /// [`find`](Self::find) out of line, for the first of two branches.
+    /// Calls [`find`](Self::find) out of line, for the first of two branches.
     #[inline(never)]
     fn find_below(&self, rest: Option<&[u8]>, fits: &impl Fn(usize) -> bool, best: usize) -> usize {
         self.find(rest, fits, best)
@@ -218,7 +218,7 @@ mod tests {
 
     /// The patterns, as a file has them.
     fn read(patterns: &[String]) -> Vec<Pattern> {
-        // Each asks something of its own beside the path: a route that is never reached is a mistake.
+        // Each has a condition other than the path, because a route that is never reached is a mistake.
         let route = |(index, pattern)| {
             format!("  - {{ match: '{pattern}', headers: {{ x: '{index}' }}, limits: [a] }}\n")
         };

@@ -31,7 +31,7 @@ impl Passed {
         }
     }
 
-    /// Reads what the response tells, before costs are corrected by it.
+    /// Reads the parts of the response from which costs are corrected.
     pub(crate) fn note(&mut self, done: &Done<'_>) {
         match done {
             Done::Answered(head) => self.text = is_json(*head).then(Vec::new),
@@ -75,7 +75,7 @@ pub(crate) const fn reads_body(part: &CostPart) -> bool {
     !matches!(part, CostPart::ResponseHeader(_))
 }
 
-/// The actual cost of a request, if `done` tells it. `taken` is the cost that was charged before.
+/// The actual cost of a request, if `done` contains it. `taken` is the cost that was charged before.
 pub(crate) fn cost_after(
     cost: &CostSpec,
     done: &Done<'_>,

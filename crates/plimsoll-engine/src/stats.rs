@@ -43,7 +43,7 @@ pub(crate) struct LimitStats {
     last: OnceLock<Box<LastTerms>>,
 }
 
-/// The keys that use most, and those that are refused most.
+/// The keys with the highest usage, and those with the most refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Top {
     pub(crate) used: TopKeys,

@@ -11,9 +11,9 @@ impl Limits {
     /// Subscribes to decisions and reloads from now on. At most `capacity` events are stored until they are read; further events are
     /// dropped and counted. Dropping the returned [`Events`] ends the subscription.
     ///
-    /// Each decision is one event, at the time of its result, also in a [layer](Self::layer) and after a wait. A decision that is
-    /// dropped while it waits, and a [`peek`](Self::peek), are no events. Limits have the names of the file, and keys are
-    /// [masked](crate::EventKey). Without subscribers a decision costs one load more.
+    /// Each decision is one event, at the time of its result, also in a [layer](Self::layer) and after a wait. A
+    /// decision that is dropped while it waits, and a [`peek`](Self::peek), cause no event. Limits have the names of
+    /// the file, and keys are [masked](crate::EventKey). Without subscribers this costs a decision one load.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits, LimitsEventKind};
@@ -37,7 +37,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(LimitsEvent) + Send + 'static,

@@ -9,7 +9,8 @@ const GRPC_TIMEOUT: &str = "grpc-timeout";
 /// Added by Envoy to the requests that it forwards: whole milliseconds.
 const ENVOY_TIMEOUT: &str = "x-envoy-expected-rq-timeout-ms";
 
-/// The time after which the caller gives up, if the request has a header field for it. A malformed field counts as none.
+/// The time after which the caller times out, if the request has a header field for it. A malformed field counts as
+/// none.
 pub(crate) fn caller_timeout(head: &Head<'_>) -> Option<Duration> {
     let grpc = || grpc_timeout(head.header(GRPC_TIMEOUT)?);
     let envoy = || Some(Duration::from_millis(number(head.header(ENVOY_TIMEOUT)?)?));

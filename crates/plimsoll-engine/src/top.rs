@@ -80,8 +80,8 @@ impl TopKeys {
         }
     }
 
-    /// The `most` most frequent keys in descending order, [masked](mask) if `masked`. Leaves out keys whose whole count may be an
-    /// error.
+    /// Returns the `most` most frequent keys in descending order, [masked](mask) if `masked`. Leaves out keys whose
+    /// whole count may be an error.
     #[must_use]
     pub fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
         let all = self.keys.iter().zip(&self.counts);
@@ -109,7 +109,7 @@ pub(crate) fn bounded(key: &str) -> &str {
     &key[..end]
 }
 
-/// Masks a key: its first one to four characters, and its length. Operators who know the key recognise it.
+/// Masks a key: its first one to four characters, and its length. An operator that knows the key can recognise it.
 ///
 /// ```
 /// assert_eq!(plimsoll_engine::mask("sk-live-51Hq9"), "sk-l… (13)");

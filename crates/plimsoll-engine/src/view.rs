@@ -63,21 +63,22 @@ pub struct LimitView {
 pub struct TopView {
     /// The keys with the largest usage, estimated from a sample.
     pub used: Vec<TopKey>,
-    /// The keys with most refusals, including those in shadow mode.
+    /// The keys with the most refusals, including those in shadow mode.
     pub refused: Vec<TopKey>,
 }
 
 impl Limits {
-    /// The state of every limit, in the order of the file.
+    /// Returns the state of every limit, in the order of the file.
     #[must_use]
     pub fn snapshot(&self) -> Vec<LimitView> {
         self.plan().limits.iter().map(view).collect()
     }
 
-    /// [`snapshot`](Self::snapshot), with the usage of limits without keys read from their stores, over all processes.
+    /// Like [`snapshot`](Self::snapshot), with the usage of limits without keys read from their stores, over all
+    /// processes.
     ///
-    /// Up to 64 limits are read at the same time. After a store does not answer, no more are read. Those limits, and limits with
-    /// keys, have the state that this process knows.
+    /// Up to 64 limits are read at the same time. If a store does not answer, no more are read. Those limits, and
+    /// limits with keys, show the state of this process.
     #[cfg(feature = "redis")]
     pub async fn snapshot_asking_stores(&self) -> Vec<LimitView> {
         let mut views = self.snapshot();
@@ -106,16 +107,16 @@ impl Limits {
         views
     }
 
-    /// The statistics of each store of the file, by its name: decisions, round trips and their duration, failures by cause, lost
-    /// leases, and the state of its circuit.
+    /// Returns the statistics of each store of the file, by its name: decisions, round trips and their duration,
+    /// failures by cause, lost leases, and the state of its circuit.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
         self.limiters().current().stores()
     }
 
-    /// The top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `raw`. `None` if the file has no
-    /// such limit.
+    /// Returns the top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `raw`.
+    /// `None` if the file has no such limit.
     ///
     /// ```
     /// use plimsoll_engine::{Ask, Limits};

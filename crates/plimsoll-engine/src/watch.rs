@@ -13,7 +13,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The mistakes in the file. Nothing is changed then.
+    /// Returns the mistakes in the file. Nothing is then changed.
     pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
         self.replace(&Config::from_file(path)?)
     }
@@ -21,8 +21,9 @@ impl Limits {
     /// Watches a file on a thread of its own: reads it every `every`, [replaces](Self::replace) the configuration when the file has
     /// changed, and calls `report` with the changes. Dropping the returned guard ends the thread.
     ///
-    /// The content of the file is compared, and links are followed: a `ConfigMap` that swaps its `..data` is a changed file. While
-    /// the file is missing, a directory, half written or wrong, the limits stay as they are, and `report` gets the error once.
+    /// The content of the file is compared, and links are followed: a `ConfigMap` that swaps its `..data` is a changed
+    /// file. While the file is missing, is a directory, is partially written or has mistakes, the limits stay as they
+    /// are, and `report` gets the error once.
     ///
     /// ```no_run
     /// use plimsoll_engine::Limits;
@@ -39,7 +40,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn watch_file(
         &self,
         path: impl AsRef<Path>,
@@ -55,7 +56,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The mistakes in the file. Nothing is changed then.
+    /// Returns the mistakes in the file. Nothing is then changed.
     pub fn check_file(&self, file: &mut FileWatch) -> Option<Result<Changes, ConfigError>> {
         file.check_with(|config| self.replace(config))
     }

@@ -24,7 +24,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that refuses, with the moment at which all of them would grant.
+    /// Returns the refusal of the first limiter that refuses, with the moment at which all of them would grant.
     #[inline]
     pub fn try_acquire<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Permits<'_>, Denied> {
         let demands = demands.into();
@@ -36,15 +36,15 @@ impl Provider {
 
     /// Acquires for all weights, waiting in the queues of the limiters that refuse.
     ///
-    /// The request holds no permits while it waits, and is served when all limiters have room at once. See
+    /// The request holds no permits while it waits, and is served when all limiters have room at the same time. See
     /// [`All`](plimsoll::All#waiting). A limiter without a queue refuses; [`reserve`](Self::reserve) reserves from such
     /// a limiter for later.
     ///
-    /// Nothing happens before the first poll. Dropping the future leaves the queues.
+    /// Nothing happens before the first poll. Dropping the future leaves the queues, and loses no permit.
     ///
     /// # Errors
     ///
-    /// The refusal of a limiter in which the request cannot wait, or not for long enough.
+    /// Returns the refusal of a limiter in which the request cannot wait, or not for long enough.
     pub fn acquire<'a, 'd, D: Into<Demands<'d>>>(
         &'a self,
         demands: D,
@@ -60,8 +60,8 @@ impl Provider {
         }
     }
 
-    /// [`acquire`](Self::acquire), blocking the thread while it waits. For threads outside async runtimes; bound the
-    /// wait by [`Demands::within`].
+    /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. For threads outside of async runtimes;
+    /// [`Demands::within`] bounds the wait.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Provider {
         Ok(permits)
     }
 
-    /// [`acquire_blocking`](Self::acquire_blocking), into permits of the caller.
+    /// Like [`acquire_blocking`](Self::acquire_blocking), but fills permits of the caller.
     #[inline]
     pub(crate) fn acquire_into<'a>(
         &'a self,

@@ -31,7 +31,7 @@ pub enum LimiterKind {
 }
 
 impl LimiterKind {
-    /// The name of the kind in configuration files.
+    /// Returns the name of the kind in configuration files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,9 +50,9 @@ impl fmt::Display for LimiterKind {
 
 /// A limiter with a kind that is known only at run time, such as one from a file.
 ///
-/// It dereferences to the [`Limiter`], converts into a [`Resource`], and fallibly into a [`Rate`]. Clones share the
-/// limiter. The kind of a [`Gate`] follows from its rule: [`Resource`](Self::Resource) if its permits are returned,
-/// otherwise [`Rate`](Self::Rate).
+/// It dereferences to the [`Limiter`]. It converts into a [`Resource`], and with `TryFrom` into a [`Rate`]. Clones
+/// share the limiter. The kind of a [`Gate`] follows from its rule: [`Resource`](Self::Resource) if its permits are
+/// returned, otherwise [`Rate`](Self::Rate).
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -75,7 +75,7 @@ pub enum AnyLimiter {
 }
 
 impl AnyLimiter {
-    /// The kind of the limiter.
+    /// Returns the kind of the limiter.
     #[must_use]
     pub const fn kind(&self) -> LimiterKind {
         match self {
@@ -85,7 +85,7 @@ impl AnyLimiter {
         }
     }
 
-    /// The limiter as a trait object, to be shared with code that does not depend on its kind.
+    /// Returns the limiter as a trait object, to be shared with code that does not depend on its kind.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Limiter};

@@ -7,9 +7,9 @@ use plimsoll::{
     Reservation, Shareable, Snapshot, Source,
 };
 
-/// A check whether new work may start, by memory, processor time or a switch of an operator.
+/// A check whether new work may start, based on memory, processor time or a switch of an operator.
 ///
-/// Implemented for closures. A [`Basic`] limiter is made of it.
+/// Implemented for closures. [`Basic::new`] makes a limiter of it.
 ///
 /// ```
 /// use plimsoll::{Denied, Reason};
@@ -35,7 +35,7 @@ pub trait Saturation: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Denied`], usually with the reason [`Saturated`](Reason::Saturated), if not.
+    /// Returns [`Denied`], usually with the reason [`Saturated`](Reason::Saturated), if it may not.
     fn check_saturation(&self) -> Result<(), Denied>;
 }
 
@@ -66,7 +66,7 @@ pub struct Basic {
 }
 
 impl Basic {
-    /// Creates a limiter that asks `saturation`. Refusals without a name get this one.
+    /// Creates a limiter that asks `saturation`. Refusals without a name get `name`.
     pub fn new(name: &str, saturation: impl Saturation + 'static) -> Self {
         Self::with(Some(name.into()), saturation)
     }
@@ -83,7 +83,7 @@ impl Basic {
         })
     }
 
-    /// Wraps a limiter with an answer that does not depend on the cost, such as a memory limit. Its name, its queue and
+    /// Wraps a limiter that decides regardless of the cost, such as a memory limit. Its name, its queue and
     /// [`close`](Self::close) are those of the limiter.
     ///
     /// ```
@@ -117,18 +117,18 @@ impl Basic {
     ///
     /// # Errors
     ///
-    /// The refusal, if not.
+    /// Returns the refusal if it may not.
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.limiter.check_saturation()
     }
 
-    /// The name of the limiter.
+    /// Returns the name of the limiter.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.limiter.name()
     }
 
-    /// Closes the limiter: refuses every demand from now on.
+    /// Closes the limiter, which refuses every demand from now on.
     pub fn close(&self) {
         self.limiter.close();
     }
@@ -192,7 +192,7 @@ impl<S: Saturation + 'static> Limiter for SaturationLimiter<S> {
         self.check_saturation().map(|()| self.permit(demand))
     }
 
-    /// It has no queue.
+    /// Answers at once, because it has no queue.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::ready(self.try_acquire(demand))
     }

@@ -39,14 +39,14 @@ fn flat<T, E: From<Denied>>(result: Result<Result<T, E>, Denied>) -> Result<T, E
 /// The permit is returned when the call returns, with the outcome: [`Ok`] is a success, an error is
 /// [ignored](Outcome::Ignore). If the call panics or is cancelled, the permit is returned and the outcome is ignored.
 ///
-/// If the limiter has a queue, the call waits in it: inside a runtime use [`limit_call_async`](Self::limit_call_async),
-/// outside bound the wait by [`Demand::within`].
+/// If the limiter has a queue, the call waits in it. Inside an async runtime use
+/// [`limit_call_async`](Self::limit_call_async); outside, [`Demand::within`] bounds the wait.
 pub trait LimitCall: Limiter {
-    /// Runs `call` under a permit, blocking the thread while it waits for it.
+    /// Runs `call` under a permit. Blocks the thread while it waits for the permit.
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     #[inline]
     fn limit_call<T, E: From<Denied>>(
         &self,
@@ -60,7 +60,7 @@ pub trait LimitCall: Limiter {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     #[inline]
     fn limit_call_with<T>(
         &self,
@@ -78,7 +78,7 @@ pub trait LimitCall: Limiter {
         Ok(result)
     }
 
-    /// Waits for a permit and for `call`.
+    /// Waits for a permit, then runs `call` under it.
     fn limit_call_async<T: Send, E: From<Denied> + Send>(
         &self,
         demand: impl Into<Demand> + Send,
@@ -87,7 +87,7 @@ pub trait LimitCall: Limiter {
         async move { flat(self.limit_call_async_with(demand, of_result, call).await) }
     }
 
-    /// Waits for a permit and for `call`; `outcome` derives the outcome from its result.
+    /// Waits for a permit, then runs `call` under it; `outcome` derives the outcome from its result.
     fn limit_call_async_with<T: Send>(
         &self,
         demand: impl Into<Demand> + Send,
@@ -114,7 +114,7 @@ impl Basic {
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     pub fn limit_call<T, E: From<Denied>>(
         &self,
         call: impl FnOnce() -> Result<T, E>,
@@ -126,7 +126,7 @@ impl Basic {
 
 /// Calls under permits of several weights at once; see [`LimitCall`].
 impl Provider {
-    /// Runs `call` under permits for all weights, blocking the thread while it waits for them.
+    /// Runs `call` under permits for all weights. Blocks the thread while it waits for the permits.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -147,7 +147,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     #[inline]
     pub fn limit_call<'d, T, E: From<Denied>>(
         &self,
@@ -161,7 +161,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     #[inline]
     pub fn limit_call_with<'d, T>(
         &self,
@@ -194,11 +194,11 @@ impl Provider {
         Ok(result)
     }
 
-    /// Waits for permits for all weights, and for `call`.
+    /// Waits for permits for all weights, then runs `call` under them.
     ///
     /// # Errors
     ///
-    /// The error of `call`, or the refusal.
+    /// Returns the error of `call`, or the refusal.
     pub async fn limit_call_async<'d, T, E: From<Denied>>(
         &self,
         demands: impl Into<Demands<'d>>,
@@ -207,11 +207,11 @@ impl Provider {
         flat(self.limit_call_async_with(demands, of_result, call).await)
     }
 
-    /// Waits for permits for all weights, and for `call`; `outcome` derives the outcome from its result.
+    /// Waits for permits for all weights, then runs `call` under them; `outcome` derives the outcome from its result.
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     pub async fn limit_call_async_with<'d, T>(
         &self,
         demands: impl Into<Demands<'d>>,

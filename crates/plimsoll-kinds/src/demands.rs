@@ -28,7 +28,7 @@ pub struct Demands<'a> {
 }
 
 impl<'a> Demands<'a> {
-    /// These costs, at normal priority, without a timeout.
+    /// Creates a demand of these costs, at normal priority, without a time-out.
     pub const fn of(costs: &'a [(Weight, u64)]) -> Self {
         Self {
             costs,
@@ -36,19 +36,21 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// The priority class.
+    /// Sets the priority class.
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.like = self.like.priority(priority);
         self
     }
 
-    /// Waits at most this long, for all weights together. If the wait is known to be longer, the demand is refused at once.
+    /// Sets the longest wait for all weights together. If the wait is known to be longer, the demand is refused at
+    /// once.
     pub const fn within(mut self, timeout: Duration) -> Self {
         self.like = self.like.within(timeout);
         self
     }
 
-    /// Waits until this moment at the latest, on the clock of the first limiter. Limiters with other clocks wait as long as that.
+    /// Sets the latest moment of the wait, on the clock of the first limiter. Limiters with other clocks wait for the
+    /// same span of time.
     pub const fn until(mut self, deadline: Moment) -> Self {
         self.like = self.like.until(deadline);
         self

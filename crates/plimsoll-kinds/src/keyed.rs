@@ -11,11 +11,11 @@ use plimsoll::{
 use crate::any::LimiterKind;
 use crate::key_text::with_text;
 
-/// A limit with keys and a rule that is known only at run time, as [`AnyLimiter`](crate::AnyLimiter) is for limits
-/// without keys. Clones share the limit.
+/// A limit with keys and a rule that is known only at run time. [`AnyLimiter`](crate::AnyLimiter) is its counterpart
+/// for limits without keys. Clones share the limit.
 ///
-/// Keys are text: names, numbers, [addresses](plimsoll::Address), everything that implements `Display`. Keys with the
-/// same text share a state.
+/// Keys are text, such as names, numbers, and the text of [addresses](plimsoll::Address). Keys with the same text share
+/// a state.
 ///
 /// ```
 /// use plimsoll::{Address, Keyed, PerKey, TokenBucket};
@@ -31,43 +31,43 @@ use crate::key_text::with_text;
 ///
 /// # From a file
 ///
-/// A limiter with `keyed: true` follows its name through every reload of the file. If the limiter of that name has no keys any
-/// more, all keys share it.
+/// A limiter with `keyed: true` follows its name through every reload of the file. If a reload makes it a limiter
+/// without keys, all keys share it.
 ///
 /// A limiter with a `store` is decided by the store: use [`acquire`](Self::acquire), on tokio. The other methods answer
-/// at once, from the state of this process: borrowed permits, and the answer during an outage. Otherwise they refuse
-/// with [`Unavailable`](plimsoll::Reason::Unavailable).
+/// at once, from the state of this process: permits that it has borrowed, or the answer that is set for an outage.
+/// Otherwise they refuse with [`Unavailable`](plimsoll::Reason::Unavailable).
 #[derive(Clone)]
 pub struct KeyedLimiter(Arc<dyn TextKeys>);
 
 /// A limit with text keys, from which a [`KeyedLimiter`] is made: a [`Keyed`] of `String`, or of another type that implements
 /// `Borrow<str>`.
 pub trait TextKeys: PerKey<str> {
-    /// The answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing and creates no key.
+    /// Returns the answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
 
-    /// [`estimate`](Self::estimate), as if `charged` had been charged before.
+    /// Like [`estimate`](Self::estimate), as if `charged` had been charged before.
     #[doc(hidden)]
     fn estimate_after(&self, key: &str, charged: u64, demand: Demand) -> Result<(), Denied> {
         self.estimate(key, demand.cost(demand.cost.saturating_add(charged)))
     }
 
-    /// A snapshot of all keys together.
+    /// Returns a snapshot of all keys together.
     fn snapshot(&self) -> Snapshot;
 
-    /// The snapshot of one key. `None` if it has no state.
+    /// Returns the snapshot of one key. `None` if it has no state.
     fn snapshot_of(&self, key: &str) -> Option<Snapshot>;
 
-    /// The number of keys in memory. `None` if they are in a store.
+    /// Returns the number of keys in memory. `None` if they are in a store.
     fn key_count(&self) -> Option<usize> {
         None
     }
 
-    /// Whether it is a rate or a resource.
+    /// Returns whether it is a rate or a resource.
     fn kind(&self) -> LimiterKind;
 
     /// Closes the limit: refuses all waiters and all later demands.
@@ -124,7 +124,7 @@ impl KeyedLimiter {
         Self(Arc::new(keys))
     }
 
-    /// The limit as a trait object.
+    /// Returns the limit as a trait object.
     #[must_use]
     pub const fn shared(&self) -> &Arc<dyn TextKeys> {
         &self.0
@@ -134,7 +134,7 @@ impl KeyedLimiter {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason, and when to try again.
+    /// Returns [`Denied`] with the reason, and when to try again.
     pub fn try_acquire(&self, key: &str, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         self.0.try_acquire(key, demand.into())
     }
@@ -153,7 +153,8 @@ impl KeyedLimiter {
     /// # Ok::<(), plimsoll::Denied>(()) }).unwrap();
     /// ```
     ///
-    /// The future does not borrow the limit or the key. Nothing is taken before its first poll; dropping it leaves the queue.
+    /// The future borrows neither the limit nor the key. Nothing is taken before its first poll. Dropping it leaves the
+    /// queue, and loses no permit.
     ///
     /// # Errors
     ///
@@ -162,34 +163,35 @@ impl KeyedLimiter {
         self.0.acquire_owned(key, demand.into())
     }
 
-    /// The answer that [`try_acquire`](Self::try_acquire) would give. Takes nothing and creates no key.
+    /// Returns the answer that [`try_acquire`](Self::try_acquire) would give. Takes nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     pub fn estimate(&self, key: &str, demand: impl Into<Demand>) -> Result<(), Denied> {
         self.0.estimate(key, demand.into())
     }
 
-    /// The sum over all keys. For a limit in a store: the limit of one key, and the grants and refusals of this process.
+    /// Returns the sum over all keys. For a limit in a store: the limit of one key, and the grants and refusals of this
+    /// process.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.0.snapshot()
     }
 
-    /// The snapshot of one key. `None` if it has no state in memory.
+    /// Returns the snapshot of one key. `None` if it has no state in memory.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.0.snapshot_of(key)
     }
 
-    /// Its name; empty if it has none.
+    /// Returns the name of the limit; empty if it has none.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name().unwrap_or_default()
     }
 
-    /// Whether it is a rate or a resource.
+    /// Returns whether it is a rate or a resource.
     #[must_use]
     pub fn kind(&self) -> LimiterKind {
         self.0.kind()

@@ -12,9 +12,9 @@ use crate::weight::Weight;
 
 /// A consumer of batches behind the limiters of a [`Provider`]. [`Provider::limited`] makes one.
 ///
-/// A batch is consumed in three steps. It is refused if any limiter of the provider is saturated; then its weights are
-/// measured and acquired, in [their order](Weight#the-order) and all or none, waiting in the queues of limiters that
-/// have one; then the consumer is called, and permits are returned when it is done.
+/// A batch is consumed in three steps. It is refused if any limiter of the provider is saturated. Then its weights are
+/// measured and acquired, all or none, in [their order](Weight#the-order), waiting in the queues of limiters that have
+/// one. Then the consumer runs, and permits are returned when it is done.
 ///
 /// Clones share the limiters.
 #[derive(Clone)]
@@ -29,7 +29,8 @@ pub struct LimitedConsumer<M, C> {
 }
 
 impl Provider {
-    /// Puts `consume` behind the limiters. `measure` returns the cost of a batch for each of `weights` that is limited here.
+    /// Limits `consume` by these limiters. `measure` returns the cost of a batch for each of `weights` that is limited
+    /// here.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Denied, Gate, TokenBucket};
@@ -76,7 +77,7 @@ impl Provider {
 }
 
 impl<M, C> LimitedConsumer<M, C> {
-    /// Waits at most this long for the permits of a batch. Without it, only the time-outs of queues bound the wait.
+    /// Sets the longest wait for the permits of a batch. Default: only the time-outs of queues bound the wait.
     pub fn within(mut self, timeout: Duration) -> Self {
         self.within = Some(timeout);
         self
@@ -86,7 +87,7 @@ impl<M, C> LimitedConsumer<M, C> {
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that is saturated.
+    /// Returns the refusal of the first limiter that is saturated.
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.provider.check_saturation()
     }
@@ -109,11 +110,11 @@ impl<M, C> LimitedConsumer<M, C> {
         }
     }
 
-    /// Consumes a batch under its permits, blocking the thread while it waits for them.
+    /// Consumes a batch under its permits. Blocks the thread while it waits for the permits.
     ///
     /// # Errors
     ///
-    /// The error of the consumer, or the refusal.
+    /// Returns the error of the consumer, or the refusal.
     pub fn consume<B, T, E>(&self, batch: B) -> Result<T, E>
     where
         M: Fn(&B, Weight) -> u64,
@@ -127,7 +128,8 @@ impl<M, C> LimitedConsumer<M, C> {
             .limit_call(self.demands(&costs), || (self.consumer)(batch))
     }
 
-    /// [`consume`](Self::consume) for a batch that has to be decoded. If a limiter is saturated, nothing is decoded.
+    /// Like [`consume`](Self::consume), for a batch that has to be decoded. If a limiter is saturated, nothing is
+    /// decoded.
     ///
     /// ```
     /// # use plimsoll::{Denied, Reason};
@@ -143,7 +145,7 @@ impl<M, C> LimitedConsumer<M, C> {
     ///
     /// # Errors
     ///
-    /// The error of `decode` or of the consumer, or the refusal.
+    /// Returns the error of `decode` or of the consumer, or the refusal.
     pub fn receive<R, B, T, E>(
         &self,
         raw: R,
@@ -158,11 +160,11 @@ impl<M, C> LimitedConsumer<M, C> {
         self.consume(decode(raw)?)
     }
 
-    /// [`consume`](Self::consume) for a consumer that returns a future. The wait blocks no thread.
+    /// Like [`consume`](Self::consume), for a consumer that returns a future. The wait blocks no thread.
     ///
     /// # Errors
     ///
-    /// The error of the consumer, or the refusal.
+    /// Returns the error of the consumer, or the refusal.
     pub async fn consume_async<B, T, E, F>(&self, batch: B) -> Result<T, E>
     where
         M: Fn(&B, Weight) -> u64,
@@ -178,11 +180,11 @@ impl<M, C> LimitedConsumer<M, C> {
             .await
     }
 
-    /// [`receive`](Self::receive) for a consumer that returns a future.
+    /// Like [`receive`](Self::receive), for a consumer that returns a future.
     ///
     /// # Errors
     ///
-    /// The error of `decode` or of the consumer, or the refusal.
+    /// Returns the error of `decode` or of the consumer, or the refusal.
     pub async fn receive_async<R, B, T, E, F>(
         &self,
         raw: R,

@@ -12,22 +12,22 @@ use crate::weight::Weight;
 
 /// A source of limiters by weight: a file, a registry, a service.
 ///
-/// [`Provider::of`] asks it once, when the program starts. The limiters of one source are all rates or all resources, besides
-/// basic ones, because the code that uses them has to know whether it holds permits. [`Provider::all`] combines sources of
-/// different kinds.
+/// [`Provider::of`] asks it once, when the program starts. Apart from basic limiters, the limiters of one source are
+/// all rates or all resources, because the code that uses them has to know whether it holds permits. [`Provider::all`]
+/// combines sources of different kinds.
 pub trait Provides {
-    /// The limiter of a weight; `None` if the weight is not limited.
+    /// Returns the limiter of a weight; `None` if the weight is not limited.
     ///
     /// # Errors
     ///
-    /// If the limiter cannot be made. An error is never taken for "not limited".
+    /// Returns an error if the limiter cannot be made. An error never means "not limited".
     fn limiter(&self, weight: Weight) -> Result<Option<AnyLimiter>, InvalidLimit>;
 
-    /// A basic limiter for all weights, if there is one.
+    /// Returns a basic limiter for all weights, if there is one.
     ///
     /// # Errors
     ///
-    /// If it cannot be made.
+    /// Returns an error if it cannot be made.
     fn basic(&self) -> Result<Option<Basic>, InvalidLimit> {
         Ok(None)
     }
@@ -56,7 +56,7 @@ pub trait Provides {
 ///
 /// 1. It checks all its limiters for saturation, whether or not their weight is asked for.
 /// 2. It acquires from the limiters of the weights, in [the order of weights](Weight#the-order), all or none: if one
-///    refuses, the others are as if they had not been asked, rates and penalties included.
+///    refuses, the others are left as if they had not been asked, including rates and penalties.
 ///
 /// A limiter that several weights share is asked for the sum. A weight without a limiter is not limited.
 ///
@@ -90,8 +90,8 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The first error of `source`, if a weight occurs twice, or if `source` has a rate for one weight and a resource for
-    /// another.
+    /// Returns the first error of `source`, if a weight occurs twice, or if `source` has a rate for one weight and a
+    /// resource for another.
     pub fn of(source: &dyn Provides, weights: &[Weight]) -> Result<Self, InvalidLimit> {
         let mut builder = Self::builder();
         if let Some(basic) = source.basic()? {
@@ -114,7 +114,7 @@ impl Provider {
 
     /// Combines several providers: a weight is acquired from all of them, in this order, all or none.
     ///
-    /// A limiter that two of them share is asked once. Without any provider nothing is limited.
+    /// A limiter that two of them share is asked once. An empty list of providers limits nothing.
     #[must_use]
     pub fn all(providers: impl IntoIterator<Item = Self>) -> Self {
         let mut basics: Vec<Basic> = Vec::new();
@@ -151,27 +151,27 @@ impl Provider {
         }
     }
 
-    /// The weights that are limited, in their order.
+    /// Returns the weights that are limited, in their order.
     pub fn weights(&self) -> impl Iterator<Item = Weight> {
         let mut last = None;
         let weights = self.limits.iter().map(|limited| limited.weight);
         weights.filter(move |weight| last.replace(*weight) != Some(*weight))
     }
 
-    /// The limiters of a weight.
+    /// Returns the limiters of a weight.
     pub fn limiters(&self, weight: Weight) -> impl Iterator<Item = &AnyLimiter> {
         let limits = self.limits.iter();
         let of_weight = limits.filter(move |limited| limited.weight == weight);
         of_weight.map(|limited| &limited.limiter)
     }
 
-    /// The limiter of `weight`, for code that cannot hold a permit; `None` if the weight is not limited.
+    /// Returns the limiter of `weight`, for code that cannot hold a permit; `None` if the weight is not limited.
     ///
     /// Basic limiters are part of it.
     ///
     /// # Errors
     ///
-    /// If the weight is limited by a [`Resource`].
+    /// Returns an error if the weight is limited by a [`Resource`].
     pub fn rate(&self, weight: Weight) -> Result<Option<Rate>, InvalidLimit> {
         let mut rates: Vec<Rate> = self.basics.iter().cloned().map(Rate::from).collect();
         for limiter in self.limiters(weight) {
@@ -183,7 +183,7 @@ impl Provider {
         Ok(rates.pop())
     }
 
-    /// The limiter of `weight`, for code that can hold a permit; `None` if the weight is not limited.
+    /// Returns the limiter of `weight`, for code that can hold a permit; `None` if the weight is not limited.
     ///
     /// Basic limiters are part of it.
     #[must_use]
@@ -201,7 +201,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// The refusal of the first limiter that is saturated.
+    /// Returns the refusal of the first limiter that is saturated.
     #[inline]
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.check_basics()?;
@@ -273,8 +273,8 @@ impl ProviderBuilder {
     ///
     /// # Errors
     ///
-    /// If a weight has two limiters. Combine them by [`All`](plimsoll::All), or combine two providers by
-    /// [`Provider::all`].
+    /// Returns an error if a weight has two limiters. Combine them by [`All`](plimsoll::All), or combine two providers
+    /// by [`Provider::all`].
     pub fn build(self) -> Result<Provider, InvalidLimit> {
         let provider = Provider::new(self.basics, self.limits);
         let twice = provider

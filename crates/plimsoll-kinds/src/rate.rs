@@ -77,7 +77,7 @@ impl Rate {
     ///
     /// # Errors
     ///
-    /// If `rates` is empty.
+    /// Returns an error if `rates` is empty.
     pub fn all(rates: impl IntoIterator<Item = Self>) -> Result<Self, InvalidLimit> {
         let all = All::try_new(rates.into_iter().map(|rate| rate.limiter))?;
         Ok(Self {

@@ -30,7 +30,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// If a limiter refuses, or its wait would be longer than the demand allows.
+    /// Returns an error if a limiter refuses, or its wait would be longer than the demand allows.
     pub fn reserve<'d>(&self, demands: impl Into<Demands<'d>>) -> Result<Reserved<'_>, Denied> {
         let demands = demands.into();
         self.check_basics()?;

@@ -9,8 +9,8 @@ use crate::rate::Rate;
 
 /// A limiter with permits that are held until the work is done.
 ///
-/// Every limiter can be one: holding the permit of a rate does no harm. It dereferences to the [`Limiter`]. Clones
-/// share the limiter.
+/// Every limiter can be a resource: holding the permit of a rate does no harm. It dereferences to the [`Limiter`].
+/// Clones share the limiter.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, TokenBucket};
@@ -33,7 +33,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// A limiter that is shared already, without another layer around it.
+    /// Creates a resource from a limiter that is already shared, without wrapping it again.
     #[must_use]
     pub fn shared(limiter: Arc<dyn Limiter>) -> Self {
         Self { limiter }
@@ -43,7 +43,7 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// If `resources` is empty.
+    /// Returns an error if `resources` is empty.
     pub fn all(resources: impl IntoIterator<Item = Self>) -> Result<Self, InvalidLimit> {
         let all = All::try_new(resources.into_iter().map(|resource| resource.limiter))?;
         Ok(all.into())

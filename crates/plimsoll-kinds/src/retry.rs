@@ -13,8 +13,8 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest pause, and the one after a refusal without a `retry_after`.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Acquires a permit, however long it takes: in the queue of the limiter and, where the queue is full or missing, by
-/// retrying after the time that the refusal suggests.
+/// A future that acquires a permit, however long it takes. It waits in the queue of the limiter. If the queue is full
+/// or missing, it retries after the time that the refusal reports.
 ///
 /// The pause between two tries is at least 1 ms and at most 1 s; after a refusal without a retry time it is 1 s. A
 /// refusal that no retry can change, such as that of a closed limiter, is final.
@@ -57,7 +57,7 @@ impl RetryingAcquire {
         }
     }
 
-    /// The cost of the demand.
+    /// Returns the cost of the demand.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.demand.cost

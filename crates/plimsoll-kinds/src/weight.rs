@@ -62,11 +62,11 @@ impl Weight {
     /// The weights that are measured behind the middleware, where the decoded request is known: its items and its memory.
     pub const NOT_MIDDLEWARE: [Self; 2] = [Self::REQUEST_ITEMS, Self::MEMORY_SIZE];
 
-    /// The weight with this name: a well-known one, or a custom one.
+    /// Creates the weight with this name: a well-known one, or a custom one.
     ///
     /// Two weights of the same name are equal, so a name can be used in files and in code.
     ///
-    /// Each different name is stored for the life of the process. Create weights when the program starts, not for each
+    /// Each distinct name is stored for the life of the process. Create weights when the program starts, not for each
     /// request.
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -74,7 +74,7 @@ impl Weight {
         known.unwrap_or_else(|| Self(Key::Other(interned(name))))
     }
 
-    /// The name used in configuration and metrics.
+    /// Returns the name used in configuration and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self.0 {

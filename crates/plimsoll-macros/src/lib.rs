@@ -11,7 +11,7 @@ use proc_macro::TokenStream;
 use crate::arguments::{Limit, Priority};
 use crate::expand::{Declared, expand};
 
-/// Limits an axum handler by what it declares. Handlers that declare nothing share the fallback of the router's policies.
+/// Declares a limit of an axum handler. Handlers without a declaration share the fallback of the router's policies.
 ///
 /// ```ignore
 /// use plimsoll_tower::limit;
@@ -53,8 +53,8 @@ use crate::expand::{Declared, expand};
 ///
 /// With several attributes a request needs a grant of all limits: it takes from all of them or from none.
 ///
-/// The function becomes a handler: a value of its name that can be put into a router, and cannot be called. As with any unit
-/// struct, no variable in scope can have its name. It must be neither a method nor generic.
+/// The function becomes a handler: a value with its name that can be added to a router, and cannot be called. As with
+/// any unit struct, no variable in scope can have that name. The function must be neither a method nor generic.
 /// `plimsoll_tower::declare` explains how declarations and routers work together.
 #[proc_macro_attribute]
 pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -62,7 +62,7 @@ pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expanded("limit", limit, item)
 }
 
-/// Gives an axum handler a priority, for layers around it that go by an `EndpointPriority`: `critical`, `normal` or
+/// Sets the priority of an axum handler, for layers around it that use an `EndpointPriority`: `critical`, `normal` or
 /// `non_critical`.
 ///
 /// ```ignore

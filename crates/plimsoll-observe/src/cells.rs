@@ -72,8 +72,8 @@ impl Cells {
     }
 }
 
-/// `running` and `waiting` go down after the time was observed, and are read before it. A scrape therefore sees a request
-/// in one of the two, and a series never disappears.
+/// `running` and `waiting` are decremented after the time was observed, and are read before it. A scrape therefore sees
+/// a request in one of the two, and a series never disappears.
 impl Cell {
     fn new() -> Self {
         Self {

@@ -30,7 +30,7 @@ pub(crate) struct Counted {
 }
 
 impl<const FIRST: u64> Histogram<FIRST> {
-    /// A histogram with 20 bounds: the first, and twice that, and so on.
+    /// Creates a histogram with 20 bounds, each twice the one before.
     pub(crate) fn new() -> Self {
         Self {
             buckets: array::from_fn(|_| AtomicU64::new(0)),

@@ -10,10 +10,10 @@ use crate::meter::Meter;
 use crate::request::PendingRequest;
 use crate::{MeteredPermit, Method};
 
-/// A limiter with counted requests. Made by [`Metrics::meter`](crate::Metrics::meter).
+/// A limiter with counted requests. [`Metrics::meter`](crate::Metrics::meter) returns one.
 ///
-/// It answers as the limiter does. Requests made to the limiter directly are not counted. Clones share the limiter and
-/// the counts.
+/// It gives the same answers as the limiter. Requests made to the limiter directly are not counted. Clones share the
+/// limiter and the counts.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -38,17 +38,17 @@ impl<L: Limiter + ?Sized> Metered<L> {
         Self { limiter, meter }
     }
 
-    /// The limiter itself. Requests made to it are not counted.
+    /// Returns the limiter itself. Requests made to it are not counted.
     #[must_use]
     pub fn limiter(&self) -> &Arc<L> {
         &self.limiter
     }
 
-    /// Acquires a permit now, without waiting. See [`Limiter::try_acquire`].
+    /// Acquires a permit now. It never waits. See [`Limiter::try_acquire`].
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter, which is counted.
+    /// Returns the refusal of the limiter, which is counted.
     pub fn try_acquire(
         &self,
         method: impl Into<Method>,
@@ -59,7 +59,7 @@ impl<L: Limiter + ?Sized> Metered<L> {
         request.answered(answer)
     }
 
-    /// Acquires a permit, waiting in the queue of the limiter if it has one. See [`Limiter::acquire`].
+    /// Acquires a permit, and waits in the queue of the limiter if it has one. See [`Limiter::acquire`].
     ///
     /// The request counts as waiting only if it has to wait. Dropping the future leaves the queue and does not count as a
     /// refusal.

@@ -52,7 +52,7 @@ impl Method {
         Self::Unknown,
     ];
 
-    /// The value of the label `method`: the name in upper case.
+    /// Returns the value of the label `method`: the name in upper case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use prometheus_client::metrics::MetricType;
 
 /// The eight metrics, each of which can be renamed or switched off.
 ///
-/// The first seven are of requests that are [metered](crate::Metrics::meter) or [observed](crate::Metrics::observe).
+/// The first seven describe requests that are [metered](crate::Metrics::meter) or [observed](crate::Metrics::observe).
 ///
 /// ```
 /// use plimsoll_observe::{Metric, Metrics};
@@ -20,8 +20,8 @@ use prometheus_client::metrics::MetricType;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Metric {
-    /// `http_requests_concurrency_items_total`, a gauge: requests that hold a permit. By method and priority
-    /// [if wanted](crate::MetricsBuilder::items_by_method).
+    /// `http_requests_concurrency_items_total`, a gauge: requests that hold a permit. By method and priority if
+    /// [set](crate::MetricsBuilder::items_by_method).
     ConcurrencyItems,
     /// `http_requests_concurrency_limit_total`, a gauge: the limit.
     ConcurrencyLimit,
@@ -29,11 +29,12 @@ pub enum Metric {
     QueueItems,
     /// `http_requests_queue_limit_total`, a gauge: the bound of the queue.
     QueueLimit,
-    /// `http_requests_task_processing_time_seconds`, a histogram by method and priority: how long permits were
-    /// held. Buckets from 1 ms to 524 s, each twice the one before.
+    /// `http_requests_task_processing_time_seconds`, a histogram by method and priority: the time for which permits
+    /// were held, in seconds. Buckets from 1 ms to 524 s, each twice the one before.
     ProcessingTime,
-    /// `http_requests_queue_time_seconds`, a histogram by method and priority: how long requests waited, of those
-    /// that had to, granted or not. Buckets from 0.5 ms to 262 s, each twice the one before.
+    /// `http_requests_queue_time_seconds`, a histogram by method and priority: the time that requests waited, in
+    /// seconds, granted or not. Requests that did not wait are not included. Buckets from 0.5 ms to 262 s, each twice
+    /// the one before.
     QueueTime,
     /// `http_requests_rejected_total`, a counter by method, priority and reason: requests that were refused.
     Rejected,
@@ -55,7 +56,7 @@ impl Metric {
         Self::Refused,
     ];
 
-    /// The default name. [`MetricsBuilder::rename`](crate::MetricsBuilder::rename) sets another.
+    /// Returns the default name. [`MetricsBuilder::rename`](crate::MetricsBuilder::rename) sets another.
     #[must_use]
     pub const fn default_name(self) -> &'static str {
         match self {
@@ -95,7 +96,7 @@ impl Metric {
     }
 }
 
-/// Its default name.
+/// Prints the default name.
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.default_name())

@@ -53,7 +53,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// If another limiter is exported and nothing distinguishes the two: there is no
+    /// Returns an error if another limiter is exported and nothing distinguishes the two: there is no
     /// [label](MetricsBuilder::limiter_label), or both have the same name.
     pub fn meter<L>(&self, limiter: Arc<L>) -> Result<Metered<L>, InvalidMetrics>
     where
@@ -65,12 +65,12 @@ impl Metrics {
 
     /// Counts requests to `limiter` that other code makes and reports to the returned [`Observer`].
     ///
-    /// This is for middleware, which sees requests arrive, wait and end. Limits and the queue bound are read from the
+    /// Use it in middleware, which sees requests arrive, wait and end. Limits and the queue bound are read from the
     /// limiter.
     ///
     /// # Errors
     ///
-    /// As [`meter`](Self::meter).
+    /// Returns the errors of [`meter`](Self::meter).
     pub fn observe<L>(&self, limiter: &Arc<L>) -> Result<Observer, InvalidMetrics>
     where
         L: Limiter + ?Sized + 'static,
@@ -80,7 +80,8 @@ impl Metrics {
 
     /// Counts a refusal under the name of a limiter, metered or not.
     ///
-    /// This is for many limiters of one sort, such as the rates of single keys: pass the name that they share, never a key.
+    /// Use it for many limiters of one kind, such as the rates of single keys: pass the name that they share, never a
+    /// key.
     ///
     /// ```
     /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -110,7 +111,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// The choice of exported metrics and their names. Made by [`Metrics::builder`].
+/// The choice of exported metrics and their names. [`Metrics::builder`] returns one.
 ///
 /// ```
 /// use plimsoll_observe::{Metric, Metrics};
@@ -133,8 +134,8 @@ pub struct MetricsBuilder(Names);
 impl MetricsBuilder {
     /// Exports a metric under another name.
     ///
-    /// The name is exported as it is: that of a counter must end with `_total`. A histogram adds `_bucket`, `_count` and
-    /// `_sum`.
+    /// The name is exported unchanged, so the name of a counter must end with `_total`. A histogram adds `_bucket`,
+    /// `_count` and `_sum`.
     pub fn rename(mut self, metric: Metric, name: impl Into<String>) -> Self {
         self.0.set(metric, Some(name.into()));
         self
@@ -162,7 +163,8 @@ impl MetricsBuilder {
     ///
     /// # Errors
     ///
-    /// If a name is not valid in Prometheus, or two metrics have the same name. Nothing is registered then.
+    /// Returns an error if a name is not valid in Prometheus, or two metrics have the same name. Nothing is then
+    /// registered.
     pub fn register(self, registry: &mut Registry) -> Result<Metrics, InvalidMetrics> {
         self.0.check()?;
         Ok(self.export_from(registry))

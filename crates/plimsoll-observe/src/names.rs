@@ -46,8 +46,8 @@ impl Names {
         self.limiter_label.as_deref()
     }
 
-    /// The name of a metric that is switched on, as it is described. That of a counter is without the suffix,
-    /// which the encoder adds.
+    /// The name of a metric that is switched on, for its description. The name of a counter has no suffix, because the
+    /// encoder adds it.
     pub(crate) fn family(&self, metric: Metric) -> Option<&str> {
         let name = self.names[metric as usize].as_deref()?;
         Some(match metric.kind() {

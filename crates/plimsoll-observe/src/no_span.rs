@@ -1,4 +1,4 @@
-//! Stands in for `span.rs` without the feature `tracing`.
+//! Replaces `span.rs` without the feature `tracing`.
 
 use plimsoll::{Demand, Outcome, Reason};
 

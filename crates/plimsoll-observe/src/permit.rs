@@ -7,9 +7,9 @@ use crate::Method;
 use crate::meter::Meter;
 use crate::span::RequestSpan;
 
-/// A [`Permit`] that is counted while it is held, with its holding time.
+/// A [`Permit`] that is counted while it is held, and whose holding time is measured.
 ///
-/// It is counted exactly once, whether it is finished, dropped, or dropped by a panic or a cancelled task.
+/// It is counted exactly once, whether it is finished, or dropped, also by a panic or a cancelled task.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -58,7 +58,7 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// The permit itself, for its cost, its priority and the moment of the grant.
+    /// Returns the permit itself, to read its cost, its priority and the moment of the grant.
     pub fn permit(&self) -> &Permit<'a> {
         &self.permit
     }
@@ -96,7 +96,7 @@ impl<'a> MeteredPermit<'a> {
         permit.undo();
     }
 
-    /// The same permit without the borrow of its limiter, for a task or a struct.
+    /// Returns the same permit without the borrow of its limiter, for a task or a struct.
     ///
     /// It counts as one request, as before.
     pub fn into_owned(self) -> MeteredPermit<'static> {
@@ -106,7 +106,8 @@ impl<'a> MeteredPermit<'a> {
         }
     }
 
-    /// The span of the request, which ends when the permit is returned. Enter it to trace the work as part of the request.
+    /// Returns the span of the request, which ends when the permit is returned. Enter it to trace the work as part of
+    /// the request.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn span(&self) -> &tracing::Span {
@@ -166,7 +167,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Some(meter) = self.meter.take() {
             let meter = meter.get();
-            // The same kind of reading as for `granted_at`: on average late by the same.
+            // The same kind of reading as for `granted_at`, which is late by the same amount on average.
             let took = meter.clock.now().nanos_since(self.since);
             self.span.returned(took, self.outcome);
             meter.cells.of(self.method, self.priority).ends(took);

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock};
 
 use plimsoll::Reason;
 
-/// The most names that are counted: a program may name limiters after keys.
+/// The maximum number of counted names, because a program may name limiters after keys.
 const MAX_NAMES: usize = 256;
 
 /// The name that counts all further names.

@@ -41,7 +41,7 @@ impl<'a> PendingRequest<'a> {
         span.inside(|| ask(demand))
     }
 
-    /// The request has to wait.
+    /// Records that the request has to wait.
     pub(crate) fn waits(&mut self) {
         if self.waiting.is_none() && !self.answered {
             let cell = self.meter.cells.of(self.method, self.demand.priority);
@@ -49,7 +49,7 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// The request has its answer.
+    /// Records the answer to the request.
     pub(crate) fn answered(
         &mut self,
         answer: Result<Permit<'a>, Denied>,

@@ -7,7 +7,7 @@ use crate::cells::priority_word;
 /// Forwards the events of a limiter to `tracing`.
 ///
 /// Every event has the target `plimsoll`, its kind as the message, and these fields: `limiter`; `at`, its time in
-/// nanoseconds on the clock of the limiter; `limit`, `in_use`, `queue_bound` and `queued` right after it; and, where they
+/// nanoseconds on the clock of the limiter; `limit`, `in_use`, `queue_bound` and `queued` right after it; and, if they
 /// apply, `priority`, `waited` and `took` in seconds, `outcome` and `reason`.
 ///
 /// | level | kind |
@@ -30,8 +30,8 @@ use crate::cells::priority_word;
 /// assert_eq!(trace.forward(), 2); // `processing`, `processed`
 /// ```
 ///
-/// A limiter with a subscriber decides on its slow path, behind a lock. Where that costs too much, use the spans of
-/// [`Metered`](crate::Metered) instead, or subscribe only while you investigate.
+/// A limiter with a subscriber decides on its slow path, under a lock. If that costs too much, use the spans of
+/// [`Metered`](crate::Metered) instead, or subscribe only during an investigation.
 pub struct Trace {
     events: Events,
     limiter: Box<str>,
@@ -92,10 +92,10 @@ impl Fields {
 }
 
 impl Trace {
-    /// Forwards `events`, of a [subscription](plimsoll::Gate::subscribe), under the name `limiter`.
+    /// Creates a forwarder of `events`, from a [subscription](plimsoll::Gate::subscribe), under the name `limiter`.
     ///
-    /// Subscribe with room for the events of one interval between two calls of [`forward`](Self::forward): events that do
-    /// not fit are lost, and counted as missed.
+    /// Subscribe with a capacity for the events of one interval between two calls of [`forward`](Self::forward): events
+    /// that do not fit are lost, and counted as missed.
     ///
     /// The name is the field `limiter` of every event, so it need not be the name of the limiter itself.
     #[must_use]
@@ -110,7 +110,7 @@ impl Trace {
     /// Forwards all events since the last call, and the number of missed events. Returns the number forwarded.
     ///
     /// Events that only repeat a number of the previous event, `in_use_changed` and `queued_changed`, are skipped. A
-    /// call without new events costs a look at an empty buffer, so a short interval is cheap.
+    /// call without new events only checks an empty buffer, so a short interval is cheap.
     pub fn forward(&mut self) -> usize {
         let forwarded = self
             .events

@@ -6,7 +6,7 @@ use plimsoll::{Moment, Priority, Reason};
 use crate::Method;
 use crate::meter::Meter;
 
-/// Counts requests that other code makes to a limiter. Made by [`Metrics::observe`](crate::Metrics::observe).
+/// Counts requests that other code makes to a limiter. [`Metrics::observe`](crate::Metrics::observe) returns one.
 ///
 /// Clones share the counts.
 ///
@@ -53,10 +53,10 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// One request, from when it asks for a permit until it ends. Made by [`Observer::watch`].
+/// One request, from the moment at which it asks for a permit until it ends. [`Observer::watch`] returns one.
 ///
-/// Report each change of the request as it happens. Dropping this ends the request in any stage; it is counted exactly
-/// once.
+/// Report each change of the request when it happens. Dropping this ends the request at any stage; it is counted
+/// exactly once.
 ///
 /// ```
 /// # let mut registry = plimsoll_observe::prometheus_client::registry::Registry::default();
@@ -95,7 +95,7 @@ enum Stage {
 }
 
 impl Watch {
-    /// The request has to wait. Further calls have no effect.
+    /// Records that the request has to wait. Further calls have no effect.
     pub fn waits(&mut self) {
         if self.stage == Stage::Asking {
             self.meter.cells.of(self.method, self.priority).joins();
@@ -104,7 +104,7 @@ impl Watch {
         }
     }
 
-    /// The request was admitted. Further calls have no effect.
+    /// Records that the request was admitted. Further calls have no effect.
     pub fn admitted(&mut self) {
         if self.is_admitted() || self.stage == Stage::Done {
             return;
@@ -115,13 +115,13 @@ impl Watch {
         self.stage = Stage::Running { since };
     }
 
-    /// Whether the request was admitted and has not ended.
+    /// Returns whether the request was admitted and has not ended.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
         matches!(self.stage, Stage::Running { .. })
     }
 
-    /// The request was refused. Further calls have no effect.
+    /// Records that the request was refused. Further calls have no effect.
     pub fn refused(&mut self, reason: Reason) {
         if self.stage != Stage::Done {
             self.end();

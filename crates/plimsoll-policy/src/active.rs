@@ -27,7 +27,7 @@ pub(crate) struct SubjectLimits<K> {
 }
 
 impl<K: Hash + Eq + Clone> SubjectLimits<K> {
-    /// The states, to be asked as any limit by key.
+    /// The states, as a limit by key.
     pub(crate) const fn states(&self) -> &Keyed<K, RetainedBucket> {
         &self.states
     }

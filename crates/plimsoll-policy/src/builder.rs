@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::subject::OpCode;
 use crate::tiers::Policy;
 
-/// Handlers with their policies, and the settings that all of them share. Made by [`Policies::builder`].
+/// Handlers with their policies, and the settings that all of them share. [`Policies::builder`] returns one.
 ///
 /// Setters check nothing. [`build`](Self::build) checks everything, and its error names the setting, its value and the
 /// allowed values.
@@ -75,8 +75,8 @@ impl PoliciesBuilder {
 
     /// Sets the largest number of active policies, from 1 to 64. Default: 64.
     ///
-    /// There are 56 tiers, so only a number below that has an effect: once as many are active, a further tier is
-    /// served by the closest active one.
+    /// There are 56 tiers, so only a number below 56 has an effect: once this number of policies is active, a further
+    /// tier is served by the closest active one.
     pub fn max_policies(mut self, policies: usize) -> Self {
         self.settings.max_policies = policies;
         self
@@ -158,7 +158,7 @@ impl PoliciesBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    /// Returns an error if a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
     pub fn build(mut self) -> Result<Policies, InvalidLimit> {
         let (mut handlers, declared) = (HashMap::new(), std::mem::take(&mut self.handlers));
         let (fallback, settings) = self.into_parts()?;

@@ -20,9 +20,9 @@ use crate::tiers::{Effective, Policy, TIERS};
 
 /// Policies of named operations, as one limit with keys: `kind: policies` in files.
 ///
-/// A key is an operation and its caller, separated by [`|`](Self::SEPARATOR). The caller is any text, such as an address or a
-/// user. Each pair of an operation and a caller has a state. Operations of one tier share a table of states, as in
-/// [`Policies`](crate::Policies); operations without a policy share the fallback.
+/// A key consists of an operation and its caller, separated by [`|`](Self::SEPARATOR). The caller is any text, such as
+/// an address or a user. Each pair of an operation and a caller has a state. Operations of one tier share a table of
+/// states, as in [`Policies`](crate::Policies); operations without a policy share the fallback.
 ///
 /// ```
 /// use plimsoll::{ManualClock, PerKey, Reason};
@@ -71,9 +71,9 @@ impl PoliciesBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting is out of its range, a number of a policy is NaN, or a handler has two policies. `max_policies`, `policy_idle`,
-    /// `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) do not apply here, and are errors if they are set: nothing
-    /// is swept, callers are texts, and handlers have names.
+    /// Returns an error if a setting is out of its range, a number of a policy is NaN, or a handler has two policies.
+    /// `max_policies`, `policy_idle`, `cleanup_interval`, `ipv6_prefix` and [`handler`](Self::handler) do not apply
+    /// here, and are errors if they are set: nothing is swept, callers are texts, and handlers have names.
     pub fn by_key<'a>(
         self,
         name: &str,
@@ -152,11 +152,11 @@ impl PolicyKeys {
         }
     }
 
-    /// The answer that [`try_acquire`](PerKey::try_acquire) would give. Takes nothing, counts nothing and creates no key.
+    /// Returns the answer of [`try_acquire`](PerKey::try_acquire). Takes nothing, counts nothing and creates no key.
     ///
     /// # Errors
     ///
-    /// The refusal.
+    /// Returns the refusal.
     pub fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied> {
         match self.by(key) {
             By::State(states, key) => states.estimate(key, demand),
@@ -165,7 +165,7 @@ impl PolicyKeys {
         }
     }
 
-    /// The sum over all keys. The limit is that of the largest tier.
+    /// Returns the sum over all keys. The limit is that of the largest tier.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let seen = self.tables().map(|table| table.states().snapshot());
@@ -180,7 +180,7 @@ impl PolicyKeys {
         largest.unwrap_or_else(|| Snapshot::of(u64::MAX, u64::MAX))
     }
 
-    /// The snapshot of one key. `None` if it has no state, and so a full bucket.
+    /// Returns the snapshot of one key. `None` if it has no state, and so a full bucket.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         match self.by(key) {
@@ -238,7 +238,7 @@ impl PolicyKeys {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<String>) + Send + 'static,
@@ -273,13 +273,13 @@ impl PolicyKeys {
         self.tables().for_each(|table| table.states().resume());
     }
 
-    /// The number of keys in all tables.
+    /// Returns the number of keys in all tables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tables().map(SubjectLimits::len).sum()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

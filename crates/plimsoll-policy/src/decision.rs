@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll::{Denied, Reason};
 
-/// The longest retry time: a signed 32-bit number of milliseconds, some 25 days.
+/// The longest retry time: a signed 32-bit number of milliseconds, about 25 days.
 pub(crate) const LONGEST_MS: u32 = i32::MAX.unsigned_abs();
 
 /// The retry time if the time until there is room is unknown.
@@ -41,7 +41,7 @@ const UNKNOWN_MS: u32 = 1000;
 /// | over the limit | [`SoftThrottle`](Reason::SoftThrottle) | until the next token | the tokens left |
 /// | over the limit too often | [`LockedOut`](Reason::LockedOut) | until the lockout ends | the tokens left |
 ///
-/// Milliseconds are rounded up: a subject that asks again then, and has not asked meanwhile, is admitted.
+/// Milliseconds are rounded up: a subject that asks again after that time, and has not asked meanwhile, is admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use = "a decision that is ignored limits nothing"]
 pub struct Decision {
@@ -97,25 +97,26 @@ impl Decision {
         }
     }
 
-    /// Whether the packet may be handled.
+    /// Returns whether the packet may be handled.
     #[must_use]
     pub const fn is_allowed(self) -> bool {
         self.reason.is_none()
     }
 
-    /// The reason of a refusal: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if the packet is allowed.
+    /// Returns the reason of a refusal: [`Reason::SoftThrottle`] or [`Reason::LockedOut`]. `None` if the packet is
+    /// allowed.
     #[must_use]
     pub const fn reason(self) -> Option<Reason> {
         self.reason
     }
 
-    /// The milliseconds after which to try again. 0 if the packet is allowed.
+    /// Returns the milliseconds after which to try again. 0 if the packet is allowed.
     #[must_use]
     pub const fn retry_after_ms(self) -> u32 {
         self.retry_after_ms
     }
 
-    /// The number of further packets that would be admitted now, at most 65535.
+    /// Returns the number of further packets that would be admitted now, at most 65535.
     #[must_use]
     pub const fn credit(self) -> u16 {
         self.credit

@@ -44,7 +44,7 @@ pub(crate) fn missing_policy(op: OpCode, remote: Remote, fallback: bool) {
     );
 }
 
-/// A refusal: of interest only if it begins a lockout, which then lasts as long as lockouts do.
+/// A refusal. It is logged only if it begins a lockout, which then lasts for `lockout`.
 pub(crate) fn refused(op: OpCode, remote: Remote, decision: Decision, lockout: Duration) {
     let begins = decision.reason() == Some(plimsoll::Reason::LockedOut)
         && decision.retry_after_ms() == whole_millis(lockout);

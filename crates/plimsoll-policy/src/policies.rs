@@ -18,7 +18,7 @@ use crate::tiers::{Effective, Policy, Tier};
 
 /// Decides on packets, by the policies of their handlers.
 ///
-/// Clones share all state, and are as cheap as an [`Arc`]. Every method can be called from any thread. The
+/// Clones share all state, and cost as little as those of an [`Arc`]. Every method can be called from any thread. The
 /// [crate page](crate) explains subjects, memory and locking.
 ///
 /// ```
@@ -93,7 +93,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If the policies were [closed](Self::close).
+    /// Returns an error if the policies were [closed](Self::close).
     pub fn evaluate(
         &self,
         op: impl Into<OpCode>,
@@ -110,8 +110,8 @@ impl Policies {
     /// Decides on one packet for the operation `op` by `policy`, regardless of the policy that the builder declared for
     /// `op`.
     ///
-    /// For programs with handlers that are known only when packets reach them. A handler must pass the same policy
-    /// every time: another tier has other subjects, with full buckets. A policy with a NaN refuses everything.
+    /// Use it for handlers that are known only when packets arrive. A handler must pass the same policy every time:
+    /// another tier has other subjects, with full buckets. A policy with a NaN refuses everything.
     ///
     /// ```
     /// use plimsoll_policy::{OpCode, Policies, Policy};
@@ -126,7 +126,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If the policies were [closed](Self::close).
+    /// Returns an error if the policies were [closed](Self::close).
     pub fn evaluate_by(
         &self,
         policy: Policy,
@@ -141,7 +141,7 @@ impl Policies {
 
     /// Drops all state. Every later evaluation returns [`Closed`].
     ///
-    /// For shutting down, and for freeing the memory of all subjects. It cannot be undone: build new policies instead.
+    /// Use it to shut down, and to free the memory of all subjects. It cannot be undone: build new policies instead.
     /// With the feature `tracing` it logs a summary.
     pub fn close(&self) {
         let open = &self.shared.open;
@@ -181,7 +181,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<Packet>) + Send + 'static,
@@ -189,7 +189,7 @@ impl Policies {
         self.subscribe(1024).listen(callback)
     }
 
-    /// A copy of the active policies and counters at this moment.
+    /// Returns a copy of the active policies and counters at this moment.
     ///
     /// ```
     /// use plimsoll_policy::{Policies, Policy};

@@ -55,37 +55,37 @@ impl Report {
     /// The largest number of policies that are listed.
     pub const MAX_ROWS: usize = 32;
 
-    /// The moment of the report.
+    /// Returns the moment of the report.
     #[must_use]
     pub fn time(&self) -> Moment {
         self.time
     }
 
-    /// The number of active policies.
+    /// Returns the number of active policies.
     #[must_use]
     pub fn active_policies(&self) -> usize {
         self.active_policies
     }
 
-    /// The largest number of active policies.
+    /// Returns the largest number of active policies.
     #[must_use]
     pub fn max_policies(&self) -> usize {
         self.max_policies
     }
 
-    /// The number of packets that were evaluated so far.
+    /// Returns the number of packets that were evaluated so far.
     #[must_use]
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
 
-    /// The active policies, by falling rate, then by falling burst; the first 32.
+    /// Returns the first 32 active policies, in descending order of rate, then of burst.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The report as names and values, for logs and consoles that show those.
+    /// Returns the report as names and values, for logs and consoles that show those.
     ///
     /// ```
     /// use plimsoll::ManualClock;
@@ -132,25 +132,25 @@ impl Report {
 }
 
 impl Row {
-    /// Its requests per second.
+    /// Returns its rate, in requests per second.
     #[must_use]
     pub fn rps(&self) -> u64 {
         self.rps
     }
 
-    /// Its burst.
+    /// Returns its burst.
     #[must_use]
     pub fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// The number of subjects with a state.
+    /// Returns the number of subjects with a state.
     #[must_use]
     pub fn subjects(&self) -> usize {
         self.subjects
     }
 
-    /// The moment of its last use.
+    /// Returns the moment of its last use.
     #[must_use]
     pub fn last_used(&self) -> Moment {
         self.last_used

@@ -5,11 +5,11 @@ use plimsoll::{Moment, PenaltyBucket, Refusal, Rule, Unpacked};
 
 /// A penalty bucket with a state that is retained for a while after its last use.
 ///
-/// `Keyed` evicts a state once it equals that of a new key. Where new keys start with fewer tokens than the bucket
-/// holds, a state that has gained tokens since never equals a new one, and none would ever be evicted. So this rule
-/// evicts every state that is *no worse* than a new one, once it has been idle for `retention`. Without that time, a
-/// subject that starts with no tokens and sends seldom would be evicted before each packet and refused forever. Where
-/// new keys start full, eviction loses nothing, and the retention is zero.
+/// `Keyed` evicts a state once it equals that of a new key. If new keys start with fewer tokens than the bucket holds,
+/// a state that has gained tokens since never equals a new one, and none would ever be evicted. So this rule evicts
+/// every state that is *no worse* than a new one, once it has been idle for `retention`. Without that time, a subject
+/// that starts with no tokens and rarely sends would be evicted before each packet and refused forever. If new keys
+/// start full, eviction loses nothing, and the retention is zero.
 #[derive(Clone, Debug)]
 pub(crate) struct RetainedBucket {
     bucket: PenaltyBucket,
@@ -42,7 +42,7 @@ impl RetainedBucket {
         self.bucket.available(&fresh, Moment::ORIGIN)
     }
 
-    /// How long a state is retained after its last use.
+    /// The time for which a state is retained after its last use.
     pub(crate) fn retention(&self) -> Duration {
         self.retention
     }

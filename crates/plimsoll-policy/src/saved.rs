@@ -4,7 +4,7 @@ use crate::by_key::{By, PolicyKeys};
 use crate::retained::SubjectState;
 
 impl PolicyKeys {
-    /// The number of parts that [`kept`](Self::kept) visits one by one.
+    /// Returns the number of parts that [`kept`](Self::kept) visits one by one.
     #[doc(hidden)]
     #[must_use]
     pub fn parts(&self) -> usize {

@@ -35,9 +35,9 @@ impl fmt::Display for OpCode {
 
 /// The address a packet came from, or [`UNKNOWN`](Self::UNKNOWN).
 ///
-/// Made by `From` an [`IpAddr`], a [`SocketAddr`], or an `Option` of either. The port does not count: a client chooses
-/// it, and would evade its limit by connecting again. It is stored for [reports](Self::port) and logs. An IPv4 address
-/// that came in through an IPv6 socket (`::ffff:192.0.2.1`) equals the IPv4 address.
+/// It converts from an [`IpAddr`], a [`SocketAddr`], or an `Option` of either. The port does not count: a client
+/// chooses it, and would evade its limit by connecting again. It is stored for [reports](Self::port) and logs. An IPv4
+/// address in its IPv6-mapped form (`::ffff:192.0.2.1`), as an IPv6 socket reports it, equals the IPv4 address.
 ///
 /// ```
 /// use plimsoll_policy::Remote;
@@ -63,13 +63,13 @@ impl Remote {
         port: None,
     };
 
-    /// The address, if it is known.
+    /// Returns the address, if it is known.
     #[must_use]
     pub const fn ip(self) -> Option<IpAddr> {
         self.ip
     }
 
-    /// The port, if it is known. It takes no part in any decision or comparison.
+    /// Returns the port, if it is known. It takes no part in any decision or comparison.
     #[must_use]
     pub const fn port(self) -> Option<u16> {
         self.port

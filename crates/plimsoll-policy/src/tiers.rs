@@ -9,7 +9,7 @@ const BURST_TIERS: u8 = 7;
 /// The number of different limits.
 pub(crate) const TIERS: usize = RPS_TIERS as usize * BURST_TIERS as usize;
 
-/// The policy of a handler: how many requests per second each address may send it, and the burst.
+/// The policy of a handler: the requests per second that each address may send it, and the burst.
 ///
 /// Both are rounded up to a power of two, the rate to at most 128 and the burst to at most 64, so that handlers with
 /// similar policies share one table of subjects:
@@ -44,7 +44,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Admits `requests` per second, with a burst of 1. 0 or less admits everything.
+    /// Creates a policy of `requests` per second, with a burst of 1. 0 or less admits everything.
     pub const fn per_second(requests: f64) -> Self {
         Self {
             requests_per_second: requests,
@@ -52,12 +52,13 @@ impl Policy {
         }
     }
 
-    /// Admits everything, like a rate of 0.
+    /// Creates a policy that admits everything, like a rate of 0.
     pub const fn unlimited() -> Self {
         Self::per_second(0.0)
     }
 
-    /// Sets the burst: how many requests are admitted at once after a pause. 0 or less refuses everything. Default: 1.
+    /// Sets the burst: the number of requests that are admitted at once after a pause. 0 or less refuses everything.
+    /// Default: 1.
     pub const fn burst(mut self, burst: f64) -> Self {
         self.burst = burst;
         self

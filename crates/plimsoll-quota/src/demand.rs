@@ -39,7 +39,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// A report of `allowed` admitted and `denied` refused requests in a time of `elapsed`.
+    /// Creates a report of `allowed` admitted and `denied` refused requests in a time of `elapsed`.
     #[must_use]
     pub const fn new(allowed: u64, denied: u64, elapsed: Duration) -> Self {
         Self {
@@ -65,12 +65,12 @@ impl Demand {
         self.rate
     }
 
-    /// Adds a report. `fair` is the least that the member could have spent.
+    /// Adds a report. `fair` is the minimum that the member could have spent.
     pub(crate) fn report(&mut self, usage: Usage, fair: u64, now: Moment) {
         let time = match self.at {
             Some(at) => now.nanos_since(at),
             None if usage.elapsed.is_zero() => 0,
-            // It was cut to whole seconds.
+            // It was truncated to whole seconds.
             None => u64::try_from(usage.elapsed.as_nanos())
                 .unwrap_or(u64::MAX)
                 .saturating_add(NANO),

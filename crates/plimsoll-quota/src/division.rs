@@ -81,9 +81,9 @@ pub struct Division {
 }
 
 impl Division {
-    /// Divides `quota`, with a burst of `burst` for all members together. A burst of 0 counts as 1.
+    /// Creates a division of `quota`, with a burst of `burst` for all members together. A burst of 0 counts as 1.
     ///
-    /// No member may have a share already; after a restart of the server use [`restarted`](Self::restarted).
+    /// No member may already have a share; after a restart of the server use [`restarted`](Self::restarted).
     #[must_use]
     pub fn new(quota: Quota, burst: u64, timing: Timing, now: Moment) -> Self {
         let burst = burst.max(1);
@@ -98,7 +98,8 @@ impl Division {
         }
     }
 
-    /// Continues after a restart of the server, while members may still spend the shares of the server before.
+    /// Creates a division after a restart of the server, while members may still spend the shares of the previous
+    /// server.
     ///
     /// No shares are pushed until all members have had the time to report ([`Timing::report`] plus [`Timing::settle`]); their shares
     /// stay in force meanwhile. Then shares follow from the reports, without a burst, which is refilled with time.
@@ -126,7 +127,8 @@ impl Division {
     }
 
     /// Changes the rate and the burst. Members that hold more than their part get a smaller share with the next
-    /// [`pushes`](Self::pushes). Until they have confirmed it, or it has expired, they may spend the old one.
+    /// [`pushes`](Self::pushes). Until they have confirmed it, or the old share has expired, they may spend the old
+    /// one.
     pub fn change(&mut self, quota: Quota, burst: u64, now: Moment) {
         self.shares.ledger.advance(now);
         self.shares.ledger.terms(rate(quota), burst.max(1));
@@ -169,8 +171,8 @@ impl Division {
         self.wake_at(Some(now));
     }
 
-    /// Removes a member that has left or cannot be reached. It may spend its share until the share expires, so no other member gets
-    /// it before. Unknown members are ignored.
+    /// Removes a member that has left or cannot be reached. It may spend its share until the share expires, so no other
+    /// member gets it before that. Unknown members are ignored.
     pub fn leave(&mut self, member: Member) {
         if let Some(state) = self.shares.members.get_mut(&member.0) {
             state.left = true;
@@ -179,8 +181,9 @@ impl Division {
         }
     }
 
-    /// The next moment at which [`pushes`](Self::pushes) may return messages without another call before. `None` if that needs a
-    /// [`join`](Self::join), a [`report`](Self::report), a [`leave`](Self::leave) or a [`change`](Self::change).
+    /// Returns the next moment at which [`pushes`](Self::pushes) may return messages without another call before.
+    /// `None` if that needs a [`join`](Self::join), a [`report`](Self::report), a [`leave`](Self::leave) or a
+    /// [`change`](Self::change).
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         let paced = self.divided.map(|at| at.plus(PACE));
@@ -190,8 +193,9 @@ impl Division {
         self.learning.or(wake)
     }
 
-    /// The messages to send now: changed shares, and the shares of members that have reported, to renew them. At most one
-    /// message for each member. They count as sent: a message that is lost is as if the member had not received it in time.
+    /// Returns the messages to send now: changed shares, and the shares of members that have reported, to renew them.
+    /// At most one message for each member. They count as sent: a lost message has the same effect as one that the
+    /// member did not receive in time.
     pub fn pushes(&mut self, now: Moment) -> Vec<Push> {
         self.shares.ledger.advance(now);
         if self.learning.is_some_and(|until| now < until) {
@@ -199,7 +203,7 @@ impl Division {
         }
         let newcomers = std::mem::take(&mut self.newcomers);
         let mut changed = match self.learning.take() {
-            // Members have reported by now. Tokens that were refilled meanwhile were lent by the server before.
+            // Members have reported by now. Tokens that were refilled meanwhile were lent by the previous server.
             Some(_) => {
                 self.shares.ledger.forget();
                 Vec::new()
@@ -235,14 +239,16 @@ impl Division {
         changed.into_iter().filter_map(push).collect()
     }
 
-    /// The share and the demand of a member. `None` if the member is unknown, or has left and its share has expired.
+    /// Returns the share and the demand of a member. `None` if the member is unknown, or has left and its share has
+    /// expired.
     #[must_use]
     pub fn member(&self, member: Member) -> Option<MemberView> {
         let state = self.shares.members.get(&member.0)?;
         Some(MemberView::of(member, state, self.shares.ledger.timing))
     }
 
-    /// The state of the division and of all members, for operators and tests. Takes time in proportion to the members.
+    /// Returns the state of the division and of all members, for operators and tests. Takes time proportional to the
+    /// number of members.
     #[must_use]
     pub fn view(&self) -> DivisionView {
         let timing = self.shares.ledger.timing;
@@ -261,14 +267,14 @@ impl Division {
         }
     }
 
-    /// The rate that is divided, and the rate that may be in force at members, in nanotokens per second.
+    /// Returns the rate that is divided, and the rate that may be in force at members, in nanotokens per second.
     #[must_use]
     pub fn lent(&self) -> (u64, u64) {
         (self.shares.ledger.rate, self.shares.ledger.held().0)
     }
 
-    /// Whether it is in its initial state: no members, nothing lent, and the whole burst free. Only then can it be dropped and created
-    /// again without exceeding the limit.
+    /// Returns whether it is in its initial state: no members, nothing lent, and the whole burst free. Only then can it
+    /// be dropped and created again without exceeding the limit.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.shares.members.is_empty()

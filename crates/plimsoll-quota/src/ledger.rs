@@ -5,7 +5,7 @@ use plimsoll::Moment;
 use crate::share::Share;
 use crate::timing::Timing;
 
-/// Parts of a token in which the ledger counts: a nanotoken per second, for a nanosecond.
+/// The parts of a token in which the ledger counts: a nanotoken per second, for a nanosecond.
 const ATTO: u128 = 1_000_000_000_000_000_000;
 
 /// A token bucket whose refill and capacity are lent to members.
@@ -74,7 +74,7 @@ impl Ledger {
         self.tokens = 0;
     }
 
-    /// Tokens and what members may hold never exceed the burst.
+    /// Reduces the tokens so that they and those that members may hold never exceed the burst.
     fn fit(&mut self) {
         let room = u128::from(self.burst).saturating_sub(self.held_burst);
         self.tokens = self.tokens.min(room * ATTO);
@@ -101,8 +101,9 @@ impl Ledger {
         (narrow(self.held_rate), narrow(self.held_burst))
     }
 
-    /// Assigns a member a share of at most this instead of its present one; less if less is free. Returns whether a share was
-    /// assigned. While it is uncertain whether the present share has expired at the member, nothing is assigned.
+    /// Assigns a member a share of at most this instead of its present one, or less if less is free. Returns whether a
+    /// share was assigned. While it is uncertain whether the present share has expired at the member, nothing is
+    /// assigned.
     pub(crate) fn give(
         &mut self,
         holding: &mut Holding,
@@ -176,7 +177,7 @@ impl Ledger {
         }
     }
 
-    /// Takes back a share that has expired at the member.
+    /// Reclaims a share that has expired at the member.
     pub(crate) fn expire(&mut self, holding: &mut Holding, now: Moment) {
         let gone = self.gone_after();
         self.update(holding, |holding| {

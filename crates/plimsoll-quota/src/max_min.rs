@@ -3,9 +3,9 @@
 /// Divides `total` among members by demand and weight, max-min fair. Each member is `(demand, weight)`. Returns the part of each,
 /// in order, in O(n log n).
 ///
-/// A member that demands less than its fair part gets its demand, and the rest is divided among the others. No member can get
-/// more without taking it from a member that has no more in relation to its weight. The sum is at most `total`; unless all
-/// demands are met, it is less than `total` by at most the number of members. A weight of 0 counts as 1.
+/// A member that demands less than its fair part gets its demand, and the rest is divided among the others. No member
+/// can get more without taking it from a member that has no more relative to its weight. The sum is at most `total`;
+/// unless all demands are met, it is less than `total` by at most the number of members. A weight of 0 counts as 1.
 ///
 /// ```
 /// use plimsoll_quota::max_min;

@@ -17,12 +17,12 @@ pub(crate) struct State {
     pub(crate) holding: Holding,
     pub(crate) demand: Demand,
     pub(crate) weight: u32,
-    /// Whether the last report had refusals, and whether it had anything.
+    /// Whether the last report had refusals, and whether it had any requests.
     pub(crate) denied: bool,
     pub(crate) active: bool,
     /// Whether it has left. Its share stays lent until it expires.
     pub(crate) left: bool,
-    /// Whether a share of the server before the restart may be in force there.
+    /// Whether a share from before a restart of the server may be in force there.
     pub(crate) known_before: bool,
     /// The moment at which it got or lost its bucket, and its usage since.
     pub(crate) turn: Moment,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Nanotokens per second to a token per second.
+/// The nanotokens in a token.
 pub(crate) const NANO: u64 = 1_000_000_000;
 /// The intervals that are tried for a share, the most readable first.
 const INTERVALS: [u32; 6] = [1, 10, 60, 600, 3600, 86_400];
@@ -13,8 +13,8 @@ const LONGEST: u32 = 365 * 86_400;
 
 /// The share of a member: `tokens` in every interval, and at most `burst` at once.
 ///
-/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits, so a share may
-/// be up to 1% below the rate that was meant for it. [`Share::NONE`] refuses everything.
+/// Envoy refills continuously, regardless of the interval, reads only whole seconds of it, and counts in 32 bits, so a
+/// share may be up to 1 % below its intended rate. [`Share::NONE`] refuses everything.
 ///
 /// ```
 /// use plimsoll::{Moment, Quota};
@@ -70,31 +70,31 @@ impl Share {
         }
     }
 
-    /// The tokens of every interval.
+    /// Returns the tokens of every interval.
     #[must_use]
     pub const fn tokens(self) -> u32 {
         self.tokens
     }
 
-    /// The interval, in whole seconds.
+    /// Returns the interval, in whole seconds.
     #[must_use]
     pub const fn interval(self) -> Duration {
         Duration::from_secs(self.seconds as u64)
     }
 
-    /// The largest number of tokens that can be spent at once. 0 only in an empty share.
+    /// Returns the largest number of tokens that can be spent at once. 0 only in an empty share.
     #[must_use]
     pub const fn burst(self) -> u32 {
         self.burst
     }
 
-    /// Whether the share is empty and refuses everything.
+    /// Returns whether the share is empty and refuses everything.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.burst == 0
     }
 
-    /// The rate in nanotokens per second, rounded up.
+    /// Returns the rate in nanotokens per second, rounded up.
     #[must_use]
     pub fn rate(self) -> u64 {
         let nanos = u64::from(self.tokens).saturating_mul(NANO);

@@ -19,7 +19,8 @@ const PRESSED: u64 = 128;
 /// it.
 const MANY: u64 = 16;
 const RESERVE: u64 = 64;
-/// At most an eighth is withheld to refill tokens for new buckets, so that they are there within ten seconds if possible.
+/// At most an eighth is withheld to refill tokens for new buckets, so that they are available within ten seconds if
+/// possible.
 const WITHHELD: u64 = 8;
 const WITHIN: u64 = 10;
 

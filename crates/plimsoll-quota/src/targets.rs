@@ -17,8 +17,8 @@ pub(crate) struct Target {
 /// The refill of a bucket in a rotation. It is nearly 0: tokens come from the ledger.
 pub(crate) const ONE_A_DAY: u64 = NANO / 86_400;
 
-/// Divides `rate` max-min fair by demand, then the rest equally except for an eighth, so that an idle member is not at zero and
-/// a new one can start; and `burst` in proportion, at least 1 for each.
+/// Divides `rate` max-min fair by demand, and then the rest equally except for an eighth, so that an idle member is
+/// above zero and a new one can start. Divides `burst` in proportion, at least 1 for each.
 pub(crate) fn divide(members: &[(u64, &State)], rate: u64, burst: u64) -> Vec<Target> {
     let count = members.len() as u64;
     if count == 0 {

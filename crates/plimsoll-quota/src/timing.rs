@@ -42,7 +42,7 @@ impl Timing {
     ///
     /// # Panics
     ///
-    /// Panics for the values for which [`try_new`](Self::try_new) returns an error.
+    /// Panics if [`try_new`](Self::try_new) would return an error.
     #[track_caller]
     pub fn new(report: Duration, settle: Duration, ttl: Duration) -> Self {
         match Self::try_new(report, settle, ttl) {
@@ -55,8 +55,8 @@ impl Timing {
     ///
     /// # Errors
     ///
-    /// If `report` or `settle` is zero, or `ttl` is not in whole seconds, longer than a day, or not longer than `report` plus three
-    /// times `settle`, so that a member that reports in time could lose its assignment.
+    /// Returns an error if `report` or `settle` is zero, or `ttl` is not in whole seconds, longer than a day, or not
+    /// longer than `report` plus three times `settle`, so that a member that reports in time could lose its assignment.
     pub fn try_new(
         report: Duration,
         settle: Duration,
@@ -88,19 +88,20 @@ impl Timing {
         }
     }
 
-    /// The interval between two reports of a member.
+    /// Returns the interval between two reports of a member.
     #[must_use]
     pub const fn report(self) -> Duration {
         Duration::from_nanos(self.report)
     }
 
-    /// The longest time that a message takes. A smaller share counts as in force only after this time and the next report.
+    /// Returns the longest time that a message takes. A smaller share counts as in force only after this time and the
+    /// next report.
     #[must_use]
     pub const fn settle(self) -> Duration {
         Duration::from_nanos(self.settle)
     }
 
-    /// The lifetime of an assignment: a member drops its share this long after the last push.
+    /// Returns the lifetime of an assignment: a member drops its share this long after the last push.
     #[must_use]
     pub const fn ttl(self) -> Duration {
         Duration::from_nanos(self.ttl)

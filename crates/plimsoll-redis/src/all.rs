@@ -5,7 +5,7 @@ use plimsoll::{Denied, InvalidLimit, Moment, Standing};
 use crate::many::{Subject, Subjects};
 use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 
-/// Several limiters that decide together: a demand takes from all of them or from none. Created by [`Store::all`].
+/// Several limiters that decide together: a demand takes from all of them or from none. [`Store::all`] creates one.
 ///
 /// One script evaluates them in order. A refusal names the first limiter that refuses, charges none of the others, and carries the time at
 /// which all would grant.
@@ -38,7 +38,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the list is empty, contains a limiter twice, or contains a limiter of another store.
+    /// Returns an error if the list is empty, contains a limiter twice, or contains a limiter of another store.
     pub fn all(
         &self,
         limiters: impl IntoIterator<Item = RedisLimiter>,
@@ -71,7 +71,7 @@ impl RedisAll {
     ///
     /// # Errors
     ///
-    /// If the store does not decide.
+    /// Returns an error if the store does not decide.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let mut subjects = self.subjects(key.as_ref(), cost);
         subjects.decide(|_, _| None).await?;
@@ -93,7 +93,7 @@ impl RedisAll {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
@@ -104,7 +104,7 @@ impl RedisAll {
         Ok(refusal(&subjects).map_or_else(|| Ok(least(&subjects)), Err))
     }
 
-    /// The limiters, in the order in which they are evaluated.
+    /// Returns the limiters, in the order in which they are evaluated.
     #[must_use]
     pub fn members(&self) -> &[RedisLimiter] {
         &self.members

@@ -14,7 +14,7 @@ pub(crate) struct Answer {
     parts: Arc<Vec<Value>>,
     /// The index of the next part.
     next: usize,
-    /// Which decision of a run of decisions about several limits it is about, and their number.
+    /// The index of the decision in a run of decisions about several limits, and their number.
     nth: u64,
     of: u64,
     /// The number of decisions left in the current run, and the run.
@@ -84,7 +84,7 @@ impl Answer {
         };
         (0..count).map(move |nth| {
             let answer = answer.as_ref().map_err(Clone::clone)?;
-            // Refused decisions are answered alike, so the answer is that of one.
+            // All refused decisions have the same answer, so only one is encoded.
             let admitted = answer.parts.first() == Some(&Value::Int(1));
             let (nth, of) = if admitted { (nth, count) } else { (0, 1) };
             Ok(Self {
@@ -302,7 +302,7 @@ fn text(part: &Value) -> Option<&str> {
 impl Refused {
     /// Converts to the refusal that a limiter in memory returns.
     pub(crate) fn denied(&self, limit: u64, name: &str) -> Denied {
-        // Only the spans matter, so they may start at any origin.
+        // Only the spans matter, so any origin will do.
         let after = |span: Option<Duration>| span.map(|span| Moment::ORIGIN.plus(span));
         Denied::new(self.reason)
             .with_limit(limit, self.left)

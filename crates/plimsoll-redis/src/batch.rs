@@ -16,7 +16,8 @@ pub(crate) struct Demand {
     pub(crate) cost: u64,
     /// The id of the lease, if the limit has leases.
     pub(crate) id: String,
-    /// The requested lease. If the caller has gone when the reply arrives, it is dropped, which releases it.
+    /// The requested lease. If the caller has dropped its future when the reply arrives, the lease is dropped, which
+    /// releases it.
     pub(crate) lease: Option<Box<Lease>>,
 }
 

@@ -82,7 +82,7 @@ type SlotQueues<W> = HashMap<u16, SlotQueue<W>>;
 struct SlotQueue<W: BatchedWork> {
     /// The number of round trips in flight.
     in_flight: u32,
-    /// When the last round trip ended, or the first one began.
+    /// The moment at which the last round trip ended, or the first one began.
     last_reply: Moment,
     waiting: VecDeque<Waiter<W>>,
 }
@@ -194,7 +194,7 @@ impl<W: BatchedWork> Batcher<W> {
         match replies {
             Ok(replies) => {
                 for (caller, reply) in callers.into_iter().zip(replies) {
-                    // If the caller has gone, the reply is dropped, and its lease with it.
+                    // If the caller has dropped its future, the reply is dropped, and its lease with it.
                     let _ = caller.send(reply);
                 }
             }
@@ -288,7 +288,7 @@ impl<W: BatchedWork> RoundTrip<W> {
                 self.on_drop = OnDrop::Nothing;
                 return;
             };
-            // A caller that has gone is not charged.
+            // A caller that has dropped its future is not charged.
             batch.retain(|waiter| !waiter.reply.is_closed());
             if !batch.is_empty() {
                 self.began = self.store.time();

@@ -23,7 +23,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the address is invalid.
+    /// Returns an error if the address is invalid.
     pub fn connect(url: &str) -> Result<Self, StoreError> {
         Self::builder(url).open()
     }
@@ -35,7 +35,8 @@ impl Store {
 
     /// Returns a builder for the Redis Cluster with these seed nodes.
     ///
-    /// All states of one key are on one node. Redirections of moved slots are followed; no other call is ever repeated.
+    /// All states of one key are on one node. Redirections of moved slots are followed; calls are never repeated for
+    /// any other reason.
     #[cfg(feature = "cluster")]
     pub fn cluster<'a>(urls: impl IntoIterator<Item = &'a str>) -> StoreBuilder {
         let urls = urls.into_iter().map(str::to_owned).collect();
@@ -43,7 +44,7 @@ impl Store {
     }
 }
 
-/// Builds a [`Store`]. Created by [`Store::builder`] and `Store::cluster`.
+/// A builder of a [`Store`]. [`Store::builder`] and `Store::cluster` return one.
 ///
 /// ```
 /// use plimsoll_redis::Store;
@@ -141,7 +142,7 @@ impl StoreBuilder {
     ///
     /// # Errors
     ///
-    /// If the address is invalid.
+    /// Returns an error if the address is invalid.
     pub fn open(self) -> Result<Store, StoreError> {
         let health = Arc::new(Health::new(self.clock.clone()));
         // A manual clock does not advance during an outage, so no duration can be required.

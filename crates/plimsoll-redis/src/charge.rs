@@ -10,14 +10,15 @@ use crate::{RedisLimiter, StoreError};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed {
     pub(crate) amount: u64,
-    /// When it was taken, on the clock of the store.
+    /// The moment at which it was taken, on the clock of the store.
     pub(crate) taken: Moment,
     /// The standing in the store after it was taken.
     pub(crate) standing: Standing,
 }
 
 impl RedisLimiter {
-    /// Charges `cost` to `key` for work that is done, if its cost was not known before. A charge is never refused.
+    /// Charges `cost` to `key` after the fact, for work with a cost that is known only when the work is done. A charge
+    /// is never refused.
     ///
     /// A token bucket goes into debt, and later demands are refused until it has refilled. Other rates are charged at most up to their
     /// limit. A charge has no effect on a limit with leases.
@@ -40,7 +41,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn charge(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<(), StoreError> {
         if self.holds_leases() || cost == 0 {
             return Ok(());
@@ -65,7 +66,7 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// Takes at least `least`, and up to `most` if as much remains for others.
+    /// Takes at least `least`, and up to `most` if the same amount remains for others.
     pub(crate) async fn borrow(
         &self,
         key: &[u8],

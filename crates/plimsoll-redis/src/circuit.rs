@@ -32,9 +32,10 @@ use crate::{StoreError, StoreErrorKind};
 /// # Ok::<(), plimsoll_redis::StoreError>(())
 /// ```
 ///
-/// While the circuit is open, a [`Fleet`](crate::Fleet) answers as its [`Outage`](crate::Outage) setting says, without waiting.
-/// [`Store::is_asked`](crate::Store::is_asked) reports the state, [`Store::outages`](crate::Store::outages) counts how often it
-/// opened, and [`StoreEvent::Opened`](crate::StoreEvent::Opened) and [`Closed`](crate::StoreEvent::Closed) report each change.
+/// While the circuit is open, a [`Fleet`](crate::Fleet) answers as its [`Outage`](crate::Outage) setting says, without
+/// waiting. [`Store::is_asked`](crate::Store::is_asked) reports the state, [`Store::outages`](crate::Store::outages)
+/// counts the times that it opened, and [`StoreEvent::Opened`](crate::StoreEvent::Opened) and
+/// [`Closed`](crate::StoreEvent::Closed) report each change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Circuit {
@@ -45,7 +46,8 @@ pub struct Circuit {
 }
 
 impl Circuit {
-    /// Opens after 5 consecutive failures over 100 ms, for 100 ms at first and 500 ms at most.
+    /// Creates the default settings: the circuit opens after 5 consecutive failures over 100 ms, for 100 ms at first
+    /// and 500 ms at most.
     ///
     /// ```
     /// assert_eq!(plimsoll_redis::Circuit::new(), plimsoll_redis::Circuit::default());
@@ -118,11 +120,11 @@ impl Default for Circuit {
 struct FailureState {
     /// Consecutive failures while the circuit is closed.
     failures: u32,
-    /// When the first of them happened.
+    /// The moment of the first of them.
     since: Option<Moment>,
     /// The number of times in a row that the circuit opened.
     opened: u32,
-    /// If the circuit is open: when the next probe may be sent.
+    /// If the circuit is open: the moment from which the next probe may be sent.
     until: Option<Moment>,
     /// Whether a probe is in flight.
     probing: bool,

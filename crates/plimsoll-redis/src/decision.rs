@@ -21,8 +21,8 @@ use crate::lease::Lease;
 /// # }
 /// ```
 ///
-/// The enum is exhaustive: a decision grants or denies. New reasons to deny are added to [`Reason`](plimsoll::Reason), and a store that
-/// cannot decide returns a [`StoreError`].
+/// The enum is exhaustive: a decision grants or denies. New reasons to deny are added to [`Reason`](plimsoll::Reason);
+/// if a store cannot decide, the call returns a [`StoreError`].
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
@@ -33,7 +33,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Whether the demand is granted.
+    /// Returns whether the demand is granted.
     #[must_use]
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted(_))
@@ -43,7 +43,7 @@ impl Decision {
     ///
     /// # Errors
     ///
-    /// If the demand was refused.
+    /// Returns an error if the demand was refused.
     pub fn into_result(self) -> Result<RedisPermit, Denied> {
         match self {
             Self::Granted(permit) => Ok(permit),
@@ -78,7 +78,7 @@ impl Decision {
 pub struct RedisPermit {
     cost: u64,
     standing: Standing,
-    /// When it was granted, on the clock of the store.
+    /// The moment of the grant, on the clock of the store.
     taken: Moment,
     // Dropped before `return_events`, which report the release.
     leases: Vec<Lease>,
@@ -112,24 +112,24 @@ impl RedisPermit {
         self
     }
 
-    /// When it was granted, on the clock of the store.
+    /// The moment of the grant, on the clock of the store.
     pub(crate) fn taken(&self) -> Moment {
         self.taken
     }
 
-    /// The granted cost.
+    /// Returns the granted cost.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// The standing after the grant; of several limits, that of the one with the least remaining.
+    /// Returns the standing after the grant; of several limits, that of the one with the least remaining.
     #[must_use]
     pub fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// Whether a lease expired because it could not be renewed in time. Another process may hold its slot now.
+    /// Returns whether a lease expired because it could not be renewed in time. Another process may hold its slot now.
     ///
     /// A lease expires when its length has passed since its last renewal was sent, on the clock of this process, even if the store
     /// cannot be reached.
@@ -138,12 +138,12 @@ impl RedisPermit {
         self.states().any(LeaseState::is_lost)
     }
 
-    /// A future that resolves when a lease is lost; never, if there is none.
+    /// Returns a future that resolves when a lease is lost; never, if there is none.
     pub fn lost(&self) -> Lost {
         Lost::of(self.states().cloned())
     }
 
-    /// The [fencing token](LeaseState::fence) of its lease, if it has one.
+    /// Returns the [fencing token](LeaseState::fence) of its lease, if it has one.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.states().map(LeaseState::fence).max()
@@ -155,11 +155,11 @@ impl RedisPermit {
 
     /// Releases the leases and waits for the store. Dropping the permit does the same in the background.
     ///
-    /// Returns `false` if a lease had expired already. Then its slot, which another process may hold, is not released.
+    /// Returns `false` if a lease had already expired. Its slot, which another process may hold, is then not released.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The release is retried in the background until the lease expires.
+    /// Returns an error if the store does not answer. The release is retried in the background until the lease expires.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in std::mem::take(&mut self.leases) {

@@ -18,7 +18,8 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 ///
 /// # Retries
 ///
-/// A call is never repeated by itself, because it may have been charged. Decide by the [kind](Self::kind) whether to repeat it:
+/// A call is never repeated automatically, because it may have been charged. Decide by the [kind](Self::kind) whether
+/// to repeat it:
 ///
 /// ```no_run
 /// use plimsoll_redis::{Decision, RedisLimiter, StoreError, StoreErrorKind};
@@ -216,7 +217,7 @@ impl StoreError {
         cause
     }
 
-    /// Whether the server is not the primary any more.
+    /// Whether the server is no longer the primary.
     pub(crate) fn is_replica(&self) -> bool {
         let said = |error: &RedisError| {
             error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)

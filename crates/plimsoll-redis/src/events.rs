@@ -38,7 +38,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the thread cannot be spawned.
+    /// Returns an error if the thread cannot be spawned.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<Vec<u8>>) + Send + 'static,

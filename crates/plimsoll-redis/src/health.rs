@@ -9,7 +9,7 @@ use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 
 use crate::{StoreError, StoreErrorKind};
 
-/// A call that failed, and why.
+/// A failed call, and its cause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreFailure {
@@ -17,7 +17,7 @@ pub struct StoreFailure {
     pub kind: StoreErrorKind,
     /// The message of the server or the network, shortened.
     pub message: String,
-    /// When it failed, on the clock of the [builder](crate::StoreBuilder::clock) or of the system.
+    /// The moment of the failure, on the clock of the [builder](crate::StoreBuilder::clock) or of the system.
     pub at: Moment,
 }
 
@@ -67,7 +67,7 @@ pub struct StoreStats {
 }
 
 impl StoreStats {
-    /// The number of calls that failed with this cause.
+    /// Returns the number of calls that failed with this cause.
     ///
     /// ```
     /// use plimsoll_redis::{Store, StoreErrorKind};
@@ -107,8 +107,8 @@ const BUCKETS: [u64; 12] = [
 ];
 
 impl Latency {
-    /// The upper bound of each bucket, and the number of calls that took at most that long. [`count`](Self::count) also includes calls
-    /// above the largest bound.
+    /// Returns the upper bound of each bucket, and the number of calls that took at most that long.
+    /// [`count`](Self::count) also includes calls above the largest bound.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().scan(0_u64, |sum, count| {
             *sum += count;
@@ -118,13 +118,13 @@ impl Latency {
         bounds.zip(counts)
     }
 
-    /// The number of calls.
+    /// Returns the number of calls.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The sum of all latencies.
+    /// Returns the sum of all latencies.
     #[must_use]
     pub const fn sum(&self) -> Duration {
         self.sum
@@ -154,7 +154,7 @@ impl Latencies {
     }
 }
 
-/// A subscription to the events of a store. Created by [`Store::subscribe`](crate::Store::subscribe).
+/// A subscription to the events of a store. [`Store::subscribe`](crate::Store::subscribe) returns one.
 ///
 /// ```no_run
 /// use plimsoll_redis::{Store, StoreEvent};
@@ -180,6 +180,7 @@ pub struct StoreEvents {
 
 impl StoreEvents {
     /// Waits for the next event. Returns `None` when the store is dropped. A slow subscriber loses the oldest events.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<StoreEvent> {
         loop {
             match self.receiver.recv().await {
@@ -190,7 +191,7 @@ impl StoreEvents {
         }
     }
 
-    /// The next event, if one is buffered.
+    /// Returns the next event, if one is buffered.
     pub fn try_next(&mut self) -> Option<StoreEvent> {
         loop {
             match self.receiver.try_recv() {
@@ -201,7 +202,7 @@ impl StoreEvents {
         }
     }
 
-    /// The number of events that were lost.
+    /// Returns the number of events that were lost.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
@@ -358,7 +359,8 @@ impl Health {
     }
 }
 
-/// The eviction policy of a server with a memory bound. Every policy but `noeviction` may evict our keys, since all of them expire.
+/// The eviction policy of a server with a memory bound. Every policy except `noeviction` may evict our keys, since all
+/// of them expire.
 fn evicting(info: &str) -> Option<String> {
     let field = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name));

@@ -13,23 +13,24 @@ pub struct Seen {
 }
 
 impl RedisLimiter {
-    /// Makes `amount` more available to `key`, at most up to the limit. Has no effect on leases, which only their holders release.
+    /// Makes `amount` more permits available to `key`, at most up to the limit. Has no effect on leases, which only
+    /// their holders release.
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn add(&self, key: impl AsRef<[u8]>, amount: u64) -> Result<(), StoreError> {
         let key = self.key(key.as_ref());
         self.ask("add", key, amount, String::new()).await?;
         Ok(())
     }
 
-    /// Creates the state of a key that was never used, so that its initial amount refills from now and not from its first use. This
-    /// matters for token buckets that do not begin full.
+    /// Creates the state of a key that was never used, so that its initial amount refills from now instead of from its
+    /// first use. This matters for token buckets that do not start full.
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn begin(&self, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let key = self.key(key.as_ref());
         self.ask("begin", key, 0, String::new()).await?;
@@ -40,7 +41,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn forget(&self, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
         self.store().delete(&self.key(key.as_ref())).await
     }
@@ -62,7 +63,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn look(&self, key: impl AsRef<[u8]>) -> Result<Seen, StoreError> {
         let key = self.key(key.as_ref());
         let mut answer = self.ask("look", key, 0, String::new()).await?;

@@ -52,21 +52,23 @@
 //! [`raw_keys`](StoreBuilder::raw_keys). A key expires when its state equals that of a new key. The scripts are in `src/lua`; each
 //! documents at its top the state that it stores.
 //!
-//! Processes may use one name with different rules of one kind, as in a rolling deployment: every grant is charged to all of the rules,
-//! and each process decides by its own. A change of the rule does not reset what was used.
+//! Processes may use one name with different rules of one kind, as in a rolling deployment: every grant is charged to
+//! all of the rules, and each process decides by its own. A change of the rule does not reset the usage.
 //!
-//! Redis replicates asynchronously, so a failover may lose the last grants, and at most as much is granted again. If the clock of the
-//! server steps back, a limiter uses the last time that it has stored until the clock catches up. If the step is longer than the
-//! span that the limit stores, everything used counts as used now, and the event is [counted](Store::clock_steps).
+//! Redis replicates asynchronously, so a failover may lose the last grants, and at most the same amount is granted
+//! again. If the clock of the server steps back, a limiter uses the last time that it has stored until the clock
+//! catches up. If the step is longer than the span that the limit stores, everything used counts as used now, and the
+//! event is [counted](Store::clock_steps).
 //!
 //! A server that evicts keys loses the state of limits. Limits need `maxmemory-policy noeviction`, or no `maxmemory`. The policy is
 //! checked on each connection and [reported](StoreStats::evicts).
 //!
 //! # Supported servers
 //!
-//! The tests run on Redis 7.0, or on the server that `PLIMSOLL_REDIS_SERVER` names. The scripts need Lua 5.1, and must be allowed to
-//! write after `TIME`: Redis 5.0 or later, or any Valkey. The connection uses RESP3 (Redis 6.0 or later), or RESP2 if the address ends
-//! with `?protocol=resp2`. Dragonfly is not supported: its newer Lua has integers that overflow where the doubles of 5.1 do not.
+//! The tests run on Redis 7.0, or on the server that `PLIMSOLL_REDIS_SERVER` names. The scripts need Lua 5.1, and must
+//! be allowed to write after `TIME`: Redis 5.0 or later, or any Valkey. The connection uses RESP3 (Redis 6.0 or later),
+//! or RESP2 if the address ends with `?protocol=resp2`. Dragonfly is not supported: its newer Lua has integers, which
+//! overflow where the doubles of 5.1 do not.
 //!
 //! # Features
 //!

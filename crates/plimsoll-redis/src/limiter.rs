@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::terms::Terms;
 use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 
-/// A limit in Redis, with one state for each key. Created by [`Store::limiter`].
+/// A limit in Redis, with one state for each key. [`Store::limiter`] creates one.
 ///
 /// A script makes each decision, so it is atomic and takes one round trip. It uses the time of the server. The state of a key
 /// expires when it equals that of a new key.
@@ -70,8 +70,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If Redis cannot store the limit: a window of more than 1024 segments, a lease shorter than a millisecond, or an amount that is
-    /// too large (see [`RedisRule`]).
+    /// Returns an error if Redis cannot store the limit: a window of more than 1024 segments, a lease shorter than a
+    /// millisecond, or an amount that is too large (see [`RedisRule`]).
     pub fn limiter(
         &self,
         name: &str,
@@ -122,8 +122,8 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If Redis cannot store the limit, or the rule is of another kind: kinds have different states, so the usage would be lost. Create a
-    /// new limiter instead.
+    /// Returns an error if Redis cannot store the limit, or the rule is of another kind: kinds have different states,
+    /// so the usage would be lost. Create a new limiter instead.
     pub fn replace(&self, rule: impl Into<RedisRule>) -> Result<(), InvalidLimit> {
         let (inner, rule) = (&*self.inner, rule.into());
         if rule.kind() != inner.kind {
@@ -137,11 +137,11 @@ impl RedisLimiter {
         Ok(())
     }
 
-    /// Takes `cost` for `key`, or is refused. A cost of 0 takes nothing, and is granted if anything is available.
+    /// Takes `cost` for `key`, or refuses. A cost of 0 takes nothing, and is granted if anything is available.
     ///
     /// # Errors
     ///
-    /// If the store does not decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
+    /// Returns an error if the store does not decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is released.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let reporter = self.reporter(key.as_ref());
@@ -195,7 +195,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn estimate(
         &self,
         key: impl AsRef<[u8]>,
@@ -210,11 +210,11 @@ impl RedisLimiter {
         })
     }
 
-    /// Takes as much for `key` as is available, at most `most`. [`RedisPermit::cost`] is the amount.
+    /// Takes the amount that is available for `key`, at most `most`. [`RedisPermit::cost`] is the amount taken.
     ///
     /// # Errors
     ///
-    /// If the store does not decide. If it took a lease nevertheless, the lease expires.
+    /// Returns an error if the store does not decide. If it took a lease nevertheless, the lease expires.
     pub async fn take_up_to(
         &self,
         key: impl AsRef<[u8]>,
@@ -244,10 +244,11 @@ impl RedisLimiter {
         ))
     }
 
-    /// Takes `cost` for `key` ahead of time, and returns how long the caller has to wait before it uses it: zero, if enough is available.
-    /// Refuses if the wait would exceed `longest`; `None` accepts any wait.
+    /// Takes `cost` for `key` ahead of time, and returns the time that the caller has to wait before it may use the
+    /// grant: zero if enough is available. Refuses if the wait would exceed `longest`; `None` accepts any wait.
     ///
-    /// A token bucket goes into debt, and later demands are refused until it has refilled. A reservation cannot be cancelled.
+    /// A token bucket goes into debt, and later demands are refused until it has refilled. A reservation cannot be
+    /// cancelled, not even by dropping the future once the call was sent.
     ///
     /// ```no_run
     /// use plimsoll::TokenBucket;
@@ -265,7 +266,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// If the store does not decide. Windows, logs and leases do not support reservations:
+    /// Returns an error if the store does not decide. Windows, logs and leases do not support reservations:
     /// [`Unsupported`](crate::StoreErrorKind::Unsupported).
     pub async fn reserve(
         &self,
@@ -283,32 +284,32 @@ impl RedisLimiter {
         Ok(answer.booked()?.map_err(denied))
     }
 
-    /// The name of the limiter.
+    /// Returns the name of the limiter.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The maximum cost that can be granted at once.
+    /// Returns the maximum cost that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.terms().rule.limit()
     }
 
-    /// Whether its permits are leases, which are returned when they are dropped.
+    /// Returns whether its permits are leases, which are returned when they are dropped.
     #[must_use]
     pub fn holds_leases(&self) -> bool {
         self.kind() == RuleKind::Concurrency
     }
 
-    /// The number of leases whose release failed and is retried in the background, until they expire.
+    /// Returns the number of leases whose release failed and is retried in the background, until they expire.
     #[must_use]
     pub fn unreturned_leases(&self) -> usize {
         let leases = self.inner.leases();
         leases.iter().map(|leases| leases.unreturned()).sum()
     }
 
-    /// The number of failed renewals of leases, and of leases whose first release failed.
+    /// Returns the number of failed renewals of leases, and of leases whose first release failed.
     #[must_use]
     pub fn lease_failures(&self) -> u64 {
         let leases = self.inner.leases();
@@ -353,7 +354,7 @@ impl RedisLimiter {
         let mut arguments = Vec::with_capacity(4 + terms.words.len());
         arguments.extend([what, &now, &amount]);
         arguments.extend(terms.words.iter().map(String::as_str));
-        // The id of a lease, a number, a moment or nothing: scripts ignore arguments that they do not use.
+        // The id of a lease, a number, a moment or nothing, because scripts ignore arguments that they do not use.
         arguments.push(&last);
         let answer = inner.store.run(&inner.script, &[key], &arguments).await?;
         inner.store.health().decided(1);

@@ -39,7 +39,7 @@ pub(crate) struct Link {
     failed: AtomicU32,
     /// The number of consecutive calls that timed out.
     silent: AtomicU32,
-    /// When a connection was last dropped because its server was a replica.
+    /// The moment at which a connection was last dropped because its server was a replica.
     demoted: std::sync::Mutex<Option<Moment>>,
 }
 
@@ -181,7 +181,7 @@ impl Link {
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        // Callers that waited for a failed attempt share its error, so that they do not all connect one after the other.
+        // Callers that waited for a failed attempt share its error, so that they do not all connect one by one.
         if failed != self.failed.load(Ordering::Relaxed) {
             return Err(attempts.error());
         }

@@ -19,7 +19,7 @@ pub(crate) struct Lines {
 
 #[derive(Default, Debug)]
 struct Line {
-    /// When the next message may be logged, in nanoseconds on the clock of the system.
+    /// The moment from which the next message may be logged, in nanoseconds on the clock of the system.
     next: AtomicU64,
     suppressed: AtomicU64,
 }

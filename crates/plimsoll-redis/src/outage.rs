@@ -41,7 +41,7 @@ use crate::rule::Shape;
 pub enum Outage {
     /// Grants every demand.
     Admit,
-    /// Refuses every demand as [`Unavailable`](plimsoll::Reason::Unavailable).
+    /// Refuses every demand with the reason [`Unavailable`](plimsoll::Reason::Unavailable).
     #[default]
     Deny,
     /// Each process enforces a share of the limit in memory, with the same rule. With `n` processes and an even load, a share of 1/n

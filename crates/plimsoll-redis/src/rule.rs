@@ -10,9 +10,9 @@ use plimsoll::{
 /// It is converted from a rule of a limiter in memory, and makes the same decisions. [`Smooth`](plimsoll::Smooth),
 /// [`Refresh`](plimsoll::Refresh), [`PenaltyBucket`](plimsoll::PenaltyBucket) and adaptive limits cannot be stored in Redis.
 ///
-/// The scripts compute with doubles, and exactly: a limit, a burst and a refill must be below 2^52, those of a [`SlidingLog`] below
-/// 2^32. [`Store::limiter`](crate::Store::limiter) rejects larger values. A [charge](crate::RedisLimiter::charge) of more
-/// than 2^53 − 1 is reduced to that.
+/// The scripts compute exactly, with doubles: a limit, a burst and a refill must be below 2^52, those of a
+/// [`SlidingLog`] below 2^32. [`Store::limiter`](crate::Store::limiter) rejects larger values. A
+/// [charge](crate::RedisLimiter::charge) of more than 2^53 − 1 is reduced to that.
 ///
 /// ```
 /// use plimsoll::{Concurrency, TokenBucket};
@@ -104,8 +104,9 @@ impl RedisRule {
         Self { shape }
     }
 
-    /// Sets the length of the leases of a [`Concurrency`] limit: how long a permit outlives a holder that crashed. Default: 30 s. A
-    /// held lease is renewed three times in its length. Other rules have no leases and ignore this setting.
+    /// Sets the length of the leases of a [`Concurrency`] limit: the time for which a permit outlives a holder that
+    /// crashed. Default: 30 s. A held lease is renewed three times in its length. Other rules have no leases and ignore
+    /// this setting.
     pub fn lease(mut self, length: Duration) -> Self {
         if let Shape::Concurrency { lease, .. } = &mut self.shape {
             *lease = length;

@@ -59,8 +59,8 @@ impl Script {
         Self::of(&[&deciding([kind]), ASKED])
     }
 
-    /// The script that decides about several limits of these kinds, one for each set of kinds. If all rules allow it, the quick functions
-    /// run first.
+    /// The script that decides about several limits of these kinds. There is one for each set of kinds. If all rules
+    /// allow it, the quick functions run first.
     pub(crate) fn many(kinds: impl Iterator<Item = RuleKind>, quick: bool) -> &'static Self {
         static SCRIPTS: [OnceLock<Script>; 2 << RuleKind::COUNT] =
             [const { OnceLock::new() }; 2 << RuleKind::COUNT];

@@ -20,7 +20,7 @@ impl RedisRule {
     ///
     /// # Errors
     ///
-    /// If the numbers of the description are invalid.
+    /// Returns an error if the numbers of the description are invalid.
     pub fn described(kind: &Kind) -> Option<Result<Self, InvalidSpec>> {
         fn of<R: Rate>(rate: &R) -> Result<RedisRule, InvalidSpec>
         where

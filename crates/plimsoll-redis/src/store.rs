@@ -72,8 +72,8 @@ impl Store {
         }
     }
 
-    /// Whether calls are sent: `false` while the [circuit](crate::Circuit) is open. In a cluster, `false` if any of its circuits is
-    /// open.
+    /// Returns whether calls are sent: `false` while the [circuit](crate::Circuit) is open. In a cluster, `false` if
+    /// any of its circuits is open.
     ///
     /// ```
     /// use plimsoll_redis::Store;
@@ -94,7 +94,7 @@ impl Store {
         breaker.would_ask(|| self.time())
     }
 
-    /// Returns how often the [circuit](crate::Circuit) opened.
+    /// Returns the number of times that the [circuit](crate::Circuit) opened.
     #[must_use]
     pub fn outages(&self) -> u64 {
         self.inner.breakers.opened()
@@ -123,8 +123,8 @@ impl Store {
         self.inner.health.subscribe()
     }
 
-    /// Returns how often a state was found that was written by a clock far ahead of the server's: the clock has stepped back by
-    /// more than the limit stores, or a failover changed the server. Everything used then counts as used now.
+    /// Returns the number of states that were written by a clock far ahead of the server's: the clock has stepped back
+    /// by more than the limit stores, or a failover changed the server. Everything used then counts as used now.
     #[must_use]
     pub fn clock_steps(&self) -> u64 {
         self.inner.health.steps()
@@ -156,7 +156,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store does not answer within the deadline, or the circuit is open.
+    /// Returns an error if the store does not answer within the deadline, or the circuit is open.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let mut command = Cmd::new();
         command.arg("PING");

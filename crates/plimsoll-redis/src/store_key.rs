@@ -9,7 +9,7 @@ use std::sync::Arc;
 ///
 /// | type | bytes |
 /// |---|---|
-/// | strings, byte arrays | as they are |
+/// | strings, byte arrays | their own bytes |
 /// | numbers, `bool`, `char`, addresses | as displayed: `7_u32` and `"7"` share a limit |
 /// | tuples of up to six parts | each part with its length, so that two tuples are equal only if all their parts are |
 /// | `Option` | `None` is empty, `Some` is a tuple of one part |
@@ -34,8 +34,8 @@ use std::sync::Arc;
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 ///
-/// The store names keys by a digest of these bytes, unless it has [raw keys](crate::StoreBuilder::raw_keys).
-/// The digest hides secrets, so tokens and addresses can be keys.
+/// The store names keys by a digest of these bytes, unless it has [raw keys](crate::StoreBuilder::raw_keys). The digest
+/// hides secrets, so tokens and addresses can be used as keys.
 pub trait StoreKey {
     /// Appends the bytes of the key to `out`. Equal keys must write equal bytes, in all processes and versions of a program: a
     /// change of the bytes starts a new state.

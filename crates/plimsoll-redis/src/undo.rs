@@ -1,12 +1,12 @@
-//! Undoes grants whose callers have gone.
+//! Undoes the grants of callers that dropped their future.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// A call to a store. If it is dropped before the store has answered, a task waits for the answer and undoes the grant, so that a
-/// caller that gives up is not charged.
+/// A call to a store. If it is dropped before the store has answered, a task waits for the answer and undoes the grant,
+/// so that a cancelled call is not charged.
 #[must_use = "futures do nothing unless they are polled"]
 pub(crate) struct UndoOnDrop<T: Send + 'static, U: Undo<T>> {
     question: Option<Pin<Box<dyn Future<Output = T> + Send>>>,

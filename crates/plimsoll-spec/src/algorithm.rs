@@ -8,8 +8,8 @@ use crate::invalid::InvalidSpec;
 use crate::path::Step;
 use crate::value::{Count, Number, Period, Positive, Span, count, micros, millis, positive};
 
-/// Declares [`Algorithm`]: each with its word, the defaults of its bounds (least, first, most) and its own parameters. The
-/// bounds and everything that is the same for all is made here.
+/// Declares [`Algorithm`]: each variant with its word, the defaults of its bounds (minimum, initial, maximum) and its
+/// own parameters. The bounds, and everything else that is common to all, are added here.
 macro_rules! algorithms {
     ($(
         $(#[$doc:meta])*
@@ -44,7 +44,7 @@ macro_rules! algorithms {
             Windowed {
                 /// The algorithm behind the windows.
                 delegate: Box<Self>,
-                /// The least limit of that algorithm, unless it sets its own.
+                /// The minimum limit of that algorithm, unless it sets its own.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 min: Option<Positive>,
                 /// The initial limit of that algorithm, unless it sets its own.
@@ -59,7 +59,7 @@ macro_rules! algorithms {
                 /// The longest window.
                 #[serde(default = "micros::<1_000_000>")]
                 max_window: Span,
-                /// The least number of samples of a window. Windows with fewer are discarded.
+                /// The minimum number of samples in a window. Windows with fewer are discarded.
                 #[serde(default = "count::<10>")]
                 window_size: Count,
                 /// Samples shorter than this are ignored.
@@ -69,7 +69,7 @@ macro_rules! algorithms {
         }
 
         impl Algorithm {
-            /// The word for this algorithm in files.
+            /// Returns the word for this algorithm in files.
             #[must_use]
             pub const fn word(&self) -> &'static str {
                 match self {
@@ -78,8 +78,8 @@ macro_rules! algorithms {
                 }
             }
 
-            /// The bounds of the limit, for reading and setting: least, initial, largest. For `windowed` these are the bounds of
-            /// its delegate.
+            /// Returns the bounds of the limit, for reading and setting: minimum, initial, maximum. For `windowed`
+            /// these are the bounds of its delegate.
             #[must_use]
             pub fn bounds(&mut self) -> [&mut Option<Positive>; 3] {
                 match self {
@@ -88,7 +88,7 @@ macro_rules! algorithms {
                 }
             }
 
-            /// The defaults of the bounds; `None` for windows, whose bounds are those of the algorithm behind.
+            /// The defaults of the bounds; `None` for windows, which have the bounds of their delegate.
             const fn defaults(&self) -> Option<[u64; 3]> {
                 match self {
                     $(Self::$name { .. } => Some([$min, $initial, $max]),)+
@@ -105,7 +105,7 @@ algorithms! {
         /// The factor by which a failure multiplies the limit, at least 0.5 and below 1.
         #[serde(default = "nine_tenths")]
         backoff: Number,
-        /// The latency from which on a request is a failure.
+        /// The latency from which a request counts as a failure.
         #[serde(default = "millis::<5000>")]
         timeout: Period,
     }
@@ -114,7 +114,7 @@ algorithms! {
         /// The weight of a new sample, at most 1.
         #[serde(default = "one")]
         smoothing: Number,
-        /// The factor for the interval at which the latency of an idle server is measured anew.
+        /// The factor for the interval at which the latency of an idle server is measured again.
         #[serde(default = "count::<30>")]
         probe_multiplier: Count,
         /// Factors that replace random ones in turn, for tests.
@@ -139,12 +139,12 @@ algorithms! {
         #[serde(default = "amount::<4>")]
         queue_size: u64,
     }
-    /// By the ratio of average to least latency.
+    /// By the ratio of average to minimum latency.
     LatencyGradient = "latency_gradient", [5, 5, 500] {
-        /// The tolerated ratio of average to least latency.
+        /// The tolerated ratio of average to minimum latency.
         #[serde(default = "one_and_a_half")]
         tolerance: Number,
-        /// The least bound of the queue.
+        /// The minimum bound of the queue.
         #[serde(default = "positive::<20>")]
         min_queue: Positive,
         /// The initial bound of the queue.
@@ -175,8 +175,8 @@ impl Algorithm {
         built(&self.filled())
     }
 
-    /// Builds the algorithm with its own type if it is `latency_gradient`, since its traces check more of its state than
-    /// [`Limit`] has. `None` for other algorithms.
+    /// Builds the algorithm with its own type if it is `latency_gradient`, because its traces check state that
+    /// [`Limit`] does not expose. `None` for other algorithms.
     #[must_use]
     pub fn latency_gradient(&self) -> Option<Result<LatencyGradient, InvalidSpec>> {
         latency_gradient(&self.filled())

@@ -1,8 +1,8 @@
 //! One rule for all kinds of rates, so that a limiter can change its kind in place.
 //!
-//! The type of a gate never changes. If it contained the algorithm, another `kind` in a file would need another gate, and the
-//! waiters, reservations and usage of the old one would have to be moved. With this rule the gate stays, and only its rule and
-//! its state are replaced, behind its lock.
+//! The type of a gate never changes. If it contained the algorithm, another `kind` in a file would need another gate,
+//! and the waiters, reservations and usage of the old one would have to be moved. With this rule the gate stays, and
+//! only its rule and its state are replaced, under its lock.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 /// A rule that [`AnyRate`] can hold: all rates of this crate.
 pub trait RateRule: Replenishes + Clone {
-    /// The rule as an [`AnyRate`].
+    /// Returns the rule as an [`AnyRate`].
     fn into_any(self) -> AnyRate;
 
-    /// The rule inside `rule`, if it has this type.
+    /// Returns the rule inside `rule`, if it has this type.
     fn from_any(rule: AnyRate) -> Option<Self>;
 }
 
@@ -176,7 +176,7 @@ impl Rule for AnyRate {
     type State = AnyState;
     type Fast = Self;
 
-    // Of some of them. A rule inside that does not do nothing when it is asked.
+    // True for some rules. In the others the method does nothing.
     const REMEMBERS_REFUSALS: bool = true;
     // False for some rules. A decision over several limits then estimates before it takes.
     const EXACT_REFUNDS: bool = false;
@@ -228,7 +228,7 @@ impl Rule for AnyRate {
         booked!((self, state), (rule, state) => rule.book(state, now, cost))
     }
 
-    /// The rule before may have been of another kind, of which only the sum of its usage was carried over.
+    /// The previous rule may have had another kind, in which case only the sum of its usage was carried over.
     fn keeps_grants(&self, _carry: Carry) -> bool {
         false
     }
@@ -251,7 +251,7 @@ impl Packed<Self> for AnyRate {
 
     #[inline]
     fn take_packed(any: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
-        // What most limits are stands where it is asked, and the others are called.
+        // The most common kinds are inlined here, and the others are called.
         match any {
             Self::TokenBucket(bucket) => take_packed(bucket, word, now, cost),
             other => take_other(other, word, now, cost),
@@ -268,7 +268,7 @@ fn take_other(any: &AnyRate, word: u64, now: Moment, cost: u64) -> PackedTake {
     rule!(any, rule => take_packed(rule, word, now, cost))
 }
 
-// Which packed form a rule has is known by its type, and only where that is a parameter it can be named briefly.
+// The type of a rule determines its packed form. A type parameter makes it easy to name.
 
 #[inline]
 fn pack<R: Rule>(rule: &R, state: &R::State, now: Moment) -> Option<u64> {

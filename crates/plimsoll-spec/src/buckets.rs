@@ -82,7 +82,7 @@ pub struct Bandwidths {
 }
 
 impl Bandwidths {
-    /// These buckets.
+    /// Creates a description of these buckets.
     #[must_use]
     pub const fn new(limits: Vec<Bandwidth>) -> Self {
         Self { limits }
@@ -128,7 +128,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// The bucket by itself.
+    /// Returns the bucket by itself.
     #[must_use]
     pub fn bucket(&self) -> TokenBucket {
         TokenBucket {

@@ -9,8 +9,8 @@ use crate::invalid::InvalidSpec;
 
 /// An adaptive algorithm with the description that it was built from.
 ///
-/// A clone is built anew from the description: it has learned nothing, and learns independently. So every adaptive limit of a
-/// file can have a state for each key.
+/// A clone is built again from the description: it has learned nothing, and learns independently. So every adaptive
+/// limit of a file can have a state for each key.
 ///
 /// ```
 /// use plimsoll::adaptive::Limit;
@@ -36,7 +36,7 @@ impl DescribedLimit {
     ///
     /// # Errors
     ///
-    /// If the algorithm rejects a parameter.
+    /// Returns an error if the algorithm rejects a parameter.
     pub fn new(description: &Algorithm) -> Result<Self, InvalidSpec> {
         Ok(Self {
             limit: description.build()?,

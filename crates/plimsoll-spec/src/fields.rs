@@ -100,18 +100,18 @@ impl<'t> Fields<'t> {
             .map_err(|problem| problem.under_key(name))
     }
 
-    /// The field `name`. `None` if the map does not have it.
+    /// Returns the field `name`. `None` if the map does not have it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'t Entry> {
         self.entries.iter().find(|entry| entry.key == name)
     }
 
-    /// All fields, in the order of the file.
+    /// Returns all fields, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &'t Entry> {
         self.entries.iter()
     }
 
-    /// A problem at the name of the field `name`, for example because it does not go with another field.
+    /// Returns a problem at the name of the field `name`, for example because it does not go with another field.
     #[must_use]
     pub fn problem(&self, name: &str, message: impl Into<String>) -> Problem {
         let place = self.get(name).map_or(self.place, |entry| entry.place);

@@ -15,7 +15,8 @@ const MAX_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, is longer, or is not UTF-8. The place of the last is the first invalid byte.
+/// Returns an error if the file cannot be read, is longer, or is not UTF-8. The place of invalid UTF-8 is its first
+/// byte.
 pub fn text_of(path: &Path) -> Result<String, FileError> {
     let bytes = bytes_of(path).map_err(|error| FileError::io(path, error))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -77,7 +78,7 @@ impl FileError {
         }
     }
 
-    /// The error of a file with one problem.
+    /// Creates the error of a file with one problem.
     #[must_use]
     pub fn problem(path: &Path, problem: Problem) -> Self {
         Self {
@@ -86,8 +87,8 @@ impl FileError {
         }
     }
 
-    /// The error of several problems, in the order of the files: the file itself, and those that it includes. `None` if there are no
-    /// problems.
+    /// Creates the error of several problems, in the order of the files: the file itself, and those that it includes.
+    /// `None` if there are no problems.
     #[must_use]
     pub fn problems(files: &[PathBuf], mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort_by_key(|problem| {
@@ -101,7 +102,7 @@ impl FileError {
         })
     }
 
-    /// The first problem, for a program that shows it in a form of its own.
+    /// Returns the first problem, for a program that shows it in a form of its own.
     ///
     /// # Errors
     ///
@@ -116,8 +117,8 @@ impl FileError {
         }
     }
 
-    /// All problems, one line each, in the order of the files: `limits.yaml:7:34: limiters.api.every: expected …, found …`. If the
-    /// file could not be read, one line with the I/O error.
+    /// Returns all problems, one line each, in the order of the files, such as `limits.yaml:7:34: limiters.api.every:
+    /// expected …, found …`. If the file could not be read, it is one line with the I/O error.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let path = self.path().display();
         let (io, problems) = match &self.cause {
@@ -134,31 +135,32 @@ impl FileError {
         io.into_iter().chain(problems)
     }
 
-    /// The file. If it includes others, the including one.
+    /// Returns the path of the file; if it includes others, of the including file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The file, and those that it includes, as far as they were read.
+    /// Returns the paths of the file and of those that it includes, as far as they were read.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The line of the first problem, from 1. `None` if the file could not be read.
+    /// Returns the line of the first problem, from 1. `None` if the file could not be read.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().line)
     }
 
-    /// The column of the first problem, from 1, counted in characters. `None` if the file could not be read.
+    /// Returns the column of the first problem, from 1, counted in characters. `None` if the file could not be read.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         self.as_problem().map(|problem| problem.place().column)
     }
 
-    /// The path of the field of the first problem, such as `scenarios[3].steps[2].at`. `None` if it is not in a field.
+    /// Returns the path of the field of the first problem, such as `scenarios[3].steps[2].at`. `None` if it is not in a
+    /// field.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.as_problem()

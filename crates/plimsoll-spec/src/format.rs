@@ -22,7 +22,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format by the extension of a file: `.toml`, `.json`, and YAML for everything else.
+    /// Returns the format that the extension of a file indicates: TOML for `.toml`, JSON for `.json`, and YAML for
+    /// everything else.
     ///
     /// ```
     /// use plimsoll_spec::Format;

@@ -26,34 +26,34 @@ pub struct InvalidSpec {
 }
 
 impl InvalidSpec {
-    /// An error in the field `field`, which may have another name in the rule.
+    /// Creates an error in the field `field`, which may have another name in the rule.
     #[must_use]
     pub fn of(field: &'static str, invalid: InvalidLimit) -> Self {
         let path = vec![Step::Key(field)];
         Self { path, invalid }
     }
 
-    /// The same error, with `step` in front of its path.
+    /// Returns the same error, with `step` in front of its path.
     #[must_use]
     pub fn under(mut self, step: Step<'static>) -> Self {
         self.path.insert(0, step);
         self
     }
 
-    /// The error of the rule, with the rejected value and the condition.
+    /// Returns the error of the rule, with the rejected value and the condition.
     #[must_use]
     pub const fn invalid(&self) -> &InvalidLimit {
         &self.invalid
     }
 
-    /// The error of the rule, without the path.
+    /// Returns the error of the rule, without the path.
     #[must_use]
     pub fn into_invalid(self) -> InvalidLimit {
         self.invalid
     }
 
-    /// The problem in a file whose description is at `path`. Its place is the field, or the description if the file does not have
-    /// the field and the default is invalid together with other fields.
+    /// Returns the problem in a file whose description is at `path`. Its place is the field, or the description if the
+    /// file does not have the field and the default is invalid together with other fields.
     #[must_use]
     pub fn problem(&self, path: &[Step<'_>], places: &Places<'_>) -> Problem {
         let path = [path, self.path.as_slice()].concat();

@@ -71,7 +71,7 @@ impl Common {
 }
 
 /// Declares [`Kind`]: the rates, each with its word and the struct of its fields, and the other kinds. Everything that
-/// depends on which rate a kind is goes through the matches made here, so a rate that is missing does not compile.
+/// depends on the rate of a kind uses the matches generated here, so a missing rate does not compile.
 macro_rules! kinds {
     (
         rates { $($(#[$rate_doc:meta])* $rate:ident = $rate_word:literal,)+ }
@@ -88,7 +88,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The word for this kind in files.
+            /// Returns the word for this kind in files.
             #[must_use]
             pub const fn word(&self) -> &'static str {
                 match self {
@@ -97,8 +97,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// Builds the rule and passes it to `with`, which is generic over the type of the rule. `None` for `all`, `memory`,
-            /// `cpu`, `partitions` and `policies`, which have no rule of their own.
+            /// Builds the rule and passes it to `with`, which is generic over the type of the rule. `None` for `all`,
+            /// `memory`, `cpu`, `partitions` and `policies`, which have no rule of their own.
             ///
             /// # Errors
             ///
@@ -130,13 +130,13 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether it is a rate: time replenishes it, and permits are not returned to it.
+            /// Returns whether it is a rate: time replenishes it, and permits are not returned to it.
             #[must_use]
             pub const fn is_rate(&self) -> bool {
                 matches!(self, $(Self::$rate(_))|+)
             }
 
-            /// The field with the time in which a rate is replenished, and its value, if there is one such field.
+            /// Returns the field with the refill time of a rate, and its value, if there is exactly one such field.
             #[must_use]
             pub fn period(&self) -> Option<(&'static str, Period)> {
                 match self {
@@ -191,7 +191,7 @@ kinds! {
             /// The limiters, by name or described here.
             of: Vec<Member>,
         } = "all",
-        /// Admits while there is memory: saturated from the hard limit less the spike on.
+        /// Admits while memory is available: saturated from the hard limit minus the spike.
         Memory {
             /// The hard limit of memory in use.
             hard_limit: Memory,
@@ -204,7 +204,7 @@ kinds! {
         } = "memory",
         /// Admits while processor time is available.
         Cpu {
-            /// The load from which on it is saturated.
+            /// The load from which it is saturated.
             threshold: Percent,
             /// The time constant of the average; 0 for none.
             #[serde(default = "span::<5000>")]
@@ -217,7 +217,7 @@ kinds! {
 }
 
 /// A member of `all`.
-// Exhaustive: whoever builds limiters has to handle every form of a member. This is no doc comment because the schema shows those.
+// Exhaustive: code that builds limiters must handle every form. Not a doc comment, because those are in the schema.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Member", untagged)]
@@ -354,13 +354,13 @@ impl Limiter {
 }
 
 impl Kind {
-    /// The largest amount that is granted at once. `None` if the kind has no rule, or the rule rejects a value.
+    /// Returns the largest amount that is granted at once. `None` if the kind has no rule, or the rule rejects a value.
     #[must_use]
     pub fn most(&self) -> Option<u64> {
         self.with_rule(Most).ok().flatten()
     }
 
-    /// Whether every request needs a key: true for `partitions` and `policies`.
+    /// Returns whether every request needs a key: true for `partitions` and `policies`.
     #[must_use]
     pub const fn is_by_key(&self) -> bool {
         matches!(self, Self::Partitions(_) | Self::Policies(_))

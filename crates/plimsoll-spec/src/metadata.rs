@@ -10,7 +10,7 @@ use crate::invalid::InvalidSpec;
 use crate::named::Named;
 use crate::path::Step;
 
-/// Metadata of a limit, which its refusals and grants carry. Callers read it: it must not contain secrets.
+/// Metadata of a limit, which its refusals and grants carry. Clients can read it, so it must not contain secrets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -43,7 +43,7 @@ pub struct Metadata {
 pub struct Fact(pub String);
 
 impl Fact {
-    /// The value: a number or a flag if the text is one, else the text.
+    /// Returns the value: a number or a flag if the text is one, otherwise the text.
     #[must_use]
     pub fn value(&self) -> MetadataValue<'_> {
         match self.0.as_str() {

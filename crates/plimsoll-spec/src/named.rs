@@ -29,26 +29,26 @@ pub struct Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The value of this name. `None` if there is none.
+    /// Returns the value of this name. `None` if there is none.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&T> {
         let index = self.by_name.get(name)?;
         self.entries.get(*index).map(|(_, value)| value)
     }
 
-    /// The values, in the order of the file.
+    /// Returns the values, in the order of the file.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|(_, value)| value)
     }
@@ -64,12 +64,12 @@ impl<T> Named<T> {
         }
     }
 
-    /// The names and values, owned, in the order of the file.
+    /// Returns the names and values, owned, in the order of the file.
     pub fn into_entries(self) -> impl Iterator<Item = (String, T)> {
         self.entries.into_iter()
     }
 
-    /// The names and values, in the order of the file.
+    /// Returns the names and values, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         let entries = self.entries.iter();
         entries.map(|(name, value)| (name.as_str(), value))

@@ -71,7 +71,7 @@ impl fmt::Display for Written {
 }
 
 impl Entry {
-    /// A field with a text as its value, for trees that a program changes before it reads them.
+    /// Creates a field with a text as its value, for trees that a program changes before it reads them.
     ///
     /// ```
     /// use plimsoll_spec::{Entry, Place, scalar};
@@ -95,7 +95,7 @@ impl Entry {
 }
 
 impl Node {
-    /// A value that was not substituted.
+    /// Creates a value that was not substituted.
     #[must_use]
     pub const fn new(place: Place, value: Value) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Whether the value is `~`, `null` or empty, without quotes.
+    /// Returns whether the value is `~`, `null` or empty, without quotes.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
@@ -154,6 +154,6 @@ impl Node {
 pub(crate) struct Extent {
     pub(crate) nodes: usize,
     pub(crate) depth: usize,
-    /// Of its text.
+    /// The bytes of its text.
     pub(crate) bytes: usize,
 }

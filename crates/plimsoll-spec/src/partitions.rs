@@ -91,7 +91,7 @@ impl Partitions {
         }
     }
 
-    /// The weights, by the names of the shares.
+    /// Returns the weights, by the names of the shares.
     pub fn weights(&self) -> impl Iterator<Item = (&str, u32)> {
         let shares = self.shares.iter();
         shares.map(|(name, weight)| (name, weight.0))

@@ -18,13 +18,13 @@ pub enum Step<'a> {
 /// A path to a value in a file, from its root.
 pub type Path<'a> = Vec<Step<'a>>;
 
-/// `path` with one more step.
+/// Returns `path` with one more step.
 #[must_use]
 pub fn below<'a>(path: &[Step<'a>], step: Step<'a>) -> Path<'a> {
     [path, &[step]].concat()
 }
 
-/// The path through these fields, each a field of the one before.
+/// Returns the path through these fields, each a field of the one before.
 #[must_use]
 pub fn keys<'a>(keys: &[&'a str]) -> Path<'a> {
     keys.iter().copied().map(Step::Key).collect()
@@ -50,7 +50,7 @@ pub struct Places<'t> {
 }
 
 impl<'t> Places<'t> {
-    /// The places of the file that was read into `root`.
+    /// Indexes the places of the file that was read into `root`.
     #[must_use]
     pub fn of(root: &'t Node) -> Self {
         let sections = entries(root).iter();
@@ -64,19 +64,20 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// A problem at the value at `path`. If the file does not have it, the place is that of the last step that the file has.
+    /// Returns a problem at the value at `path`. If the file does not have it, the place is that of the last step that
+    /// the file has.
     #[must_use]
     pub fn value(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).1, path, message)
     }
 
-    /// A problem at the name of the field at `path`.
+    /// Returns a problem at the name of the field at `path`.
     #[must_use]
     pub fn name(&self, path: &[Step<'_>], message: impl Into<String>) -> Problem {
         Self::problem(self.find(path).0, path, message)
     }
 
-    /// Whether the file has a value at `path`.
+    /// Returns whether the file has a value at `path`.
     #[must_use]
     pub fn has(&self, path: &[Step<'_>]) -> bool {
         self.walk(path).len() == path.len() + 1
@@ -90,7 +91,7 @@ impl<'t> Places<'t> {
         })
     }
 
-    /// The places of the name and of the value at `path`, or of the last step that the file has.
+    /// Returns the places of the name and of the value at `path`, or of the last step that the file has.
     #[must_use]
     pub fn find(&self, path: &[Step<'_>]) -> (Place, Place) {
         let last = self.walk(path).pop();

@@ -23,7 +23,7 @@ impl Place {
     /// The first character of a file.
     pub const START: Self = Self::new(1, 1);
 
-    /// A position in file 0.
+    /// Creates a position in file 0.
     #[must_use]
     pub const fn new(line: usize, column: usize) -> Self {
         Self {

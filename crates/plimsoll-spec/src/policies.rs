@@ -41,7 +41,8 @@ pub struct Policies {
     pub subject_idle: Option<Period>,
 }
 
-/// The policy of an operation. Both numbers are rounded up to a power of two, to 128 and to 64 at most.
+/// The policy of an operation. Both numbers are rounded up to a power of two: the rate to at most 128, the burst to at
+/// most 64.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -49,7 +50,7 @@ pub struct Policies {
 )]
 #[non_exhaustive]
 pub struct Policy {
-    /// Requests a second. At or below 0: unlimited.
+    /// Requests per second. At or below 0: unlimited.
     pub rps: Signed,
     /// The most requests at once. At or below 0: everything is refused.
     #[serde(default = "one")]
@@ -89,14 +90,14 @@ pub enum NoFallback {
 )]
 #[non_exhaustive]
 pub struct FallbackRate {
-    /// Requests a second.
+    /// Requests per second.
     pub rps: Positive,
     /// The most requests at once.
     pub burst: Positive,
 }
 
 impl FallbackRate {
-    /// The token bucket of each caller.
+    /// Returns the token bucket of each caller.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// A builder of policies with these settings. Settings that are not set have the defaults of the builder.
+    /// Returns a builder of policies with these settings. Settings that are not set have the defaults of the builder.
     ///
     /// ```
     /// use plimsoll_spec::{PolicySettings, Units, document, read_one};
@@ -247,7 +248,7 @@ impl Policies {
         self.subject_idle = self.subject_idle.or(all.subject_idle);
     }
 
-    /// The settings of these policies. Those that a single limit cannot have are not set.
+    /// Returns the settings of these policies. Those that a single limit cannot have are not set.
     #[must_use]
     pub fn settings(&self) -> PolicySettings {
         PolicySettings {

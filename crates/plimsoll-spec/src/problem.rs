@@ -27,7 +27,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem at `place`.
+    /// Creates a problem at `place`.
     #[must_use]
     pub fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Problem {
         self
     }
 
-    /// The same problem, with the field `key` in front of its path.
+    /// Returns the same problem, with the field `key` in front of its path.
     #[must_use]
     pub fn under_key(mut self, key: &str) -> Self {
         let dot = if self.field.is_empty() || self.field.starts_with('[') {
@@ -56,41 +56,41 @@ impl Problem {
         self
     }
 
-    /// The same problem, with the index `index` in front of its path.
+    /// Returns the same problem, with the index `index` in front of its path.
     #[must_use]
     pub fn under_index(self, index: usize) -> Self {
         self.under_key(&format!("[{index}]"))
     }
 
-    /// The same problem, with a remark after its message.
+    /// Returns the same problem, with a remark after its message.
     #[must_use]
     pub fn remark(mut self, remark: impl fmt::Display) -> Self {
         self.message = format!("{} ({remark})", self.message);
         self
     }
 
-    /// The same problem, in the file of this number.
+    /// Returns the same problem, in the file with this number.
     #[must_use]
     pub const fn in_file(mut self, file: usize) -> Self {
         self.place.file = file;
         self
     }
 
-    /// The path of the field, such as `limiters.api.every`; empty if the problem is about the whole file.
+    /// Returns the path of the field, such as `limiters.api.every`; empty if the problem is about the whole file.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// The place of the problem.
+    /// Returns the place of the problem.
     #[must_use]
     pub const fn place(&self) -> Place {
         self.place
     }
 }
 
-/// The name of a field as part of a path. A name with unusual characters, or of more than 40, is shortened and quoted, so that a
-/// message stays one readable line.
+/// Returns the name of a field as part of a path. A name of more than 40 characters or with unusual ones is shortened
+/// and quoted, so that a message stays one readable line.
 #[must_use]
 pub fn label(key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-".contains(c);
@@ -100,7 +100,7 @@ pub fn label(key: &str) -> String {
     quote(key)
 }
 
-/// A text from a file in quotes, on one line, shortened to 40 characters.
+/// Returns a text from a file in quotes, on one line, shortened to 40 characters.
 ///
 /// ```
 /// assert_eq!(plimsoll_spec::quote("a\nb"), r#""a\nb""#);

@@ -12,7 +12,7 @@ use crate::value::Span;
 pub struct Queue {
     /// The bound of the queue.
     pub bound: u64,
-    /// The order in which waiters are served: the first, the last, or a random one.
+    /// The order in which waiters are served.
     #[serde(default)]
     pub order: Order,
     /// The seed of a random order. For `order: random` only.
@@ -78,12 +78,12 @@ impl Queue {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Order {
-    /// The first waiter.
+    /// First in, first out.
     #[default]
     Fifo,
-    /// The last waiter.
+    /// Last in, first out.
     Lifo,
-    /// A random waiter, all with the same probability.
+    /// A random waiter; all have the same probability.
     Random,
 }
 
@@ -96,7 +96,7 @@ pub enum Full {
     Incoming,
     /// The waiter that has waited longest.
     Oldest,
-    /// The last waiter.
+    /// The waiter that joined last.
     Newest,
 }
 

@@ -1,7 +1,7 @@
 //! Rates: the fields of each kind, and the rule that is built from them.
 //!
-//! A new rate rule is described here, or in `buckets.rs`, by one struct and its [`Rate`] implementation, and named in the tables of
-//! [`Kind`](crate::Kind) and [`AnyRate`](crate::AnyRate). The compiler asks for the two tables.
+//! A new rate rule needs a struct and its [`Rate`] implementation here or in `buckets.rs`, and an entry in the tables
+//! of [`Kind`](crate::Kind) and [`AnyRate`](crate::AnyRate). The compiler reports a missing entry.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub trait Rate {
     /// Returns an error that names the field of the description if the rule rejects a value.
     fn rule(&self) -> Result<Self::Rule, InvalidSpec>;
 
-    /// The field with the time in which the limit is replenished, and its value, if there is one such field.
+    /// Returns the field with the time in which the limit is replenished, and its value, if there is one such field.
     fn period(&self) -> Option<(&'static str, Period)> {
         None
     }
@@ -64,8 +64,8 @@ fn windowed(limit: Positive, window: Period) -> Result<Quota, InvalidSpec> {
 
 /// An amount in each fixed window of time.
 ///
-/// The rule is [`plimsoll::FixedWindow`]. Around the border of two windows up to twice the limit may pass; a [`SlidingWindow`] or a
-/// [`TokenBucket`](crate::TokenBucket) has no such borders.
+/// The rule is [`plimsoll::FixedWindow`]. Around the boundary of two windows up to twice the limit may pass; a
+/// [`SlidingWindow`] or a [`TokenBucket`](crate::TokenBucket) has no such boundaries.
 ///
 /// ```
 /// use plimsoll::Gate;
@@ -109,8 +109,8 @@ impl Rate for FixedWindow {
 
 /// An amount in a window that slides by segments.
 ///
-/// The rule is [`plimsoll::SlidingWindow`]: never more than the limit in any window. Usage becomes available again when the window
-/// has moved past its whole segment, so up to one segment late.
+/// The rule is [`plimsoll::SlidingWindow`]. Usage expires with its segment, so up to one segment before a whole window
+/// has passed.
 ///
 /// ```
 /// use plimsoll_spec::{Rate, SlidingWindow, Units, document, read_one};
@@ -169,7 +169,7 @@ pub struct SlidingLog {
     pub limit: Positive,
     /// The length of the window.
     pub window: Period,
-    /// The least time between two grants.
+    /// The minimum time between two grants.
     #[serde(default = "span::<0>")]
     pub min_gap: Span,
     /// Whether refusals are recorded too.
@@ -197,8 +197,8 @@ impl Rate for SlidingLog {
 
 /// An amount in a sliding window, estimated from two counts.
 ///
-/// The rule is [`plimsoll::SlidingCounter`], for very many keys: 32 bytes each, and an estimate that may admit nearly twice the limit
-/// around a border.
+/// The rule is [`plimsoll::SlidingCounter`], for very many keys: 32 bytes each, and an estimate that may admit nearly
+/// twice the limit around a boundary.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -230,7 +230,7 @@ impl Rate for SlidingCounter {
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SmoothBursty {
-    /// Permits a second; may be a fraction.
+    /// Permits per second; may be a fraction.
     pub rate: Number,
     /// The time for which unused permits are saved.
     #[serde(default = "span::<1000>")]
@@ -253,7 +253,7 @@ impl Rate for SmoothBursty {
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct SmoothWarmup {
-    /// Permits a second; may be a fraction.
+    /// Permits per second; may be a fraction.
     pub rate: Number,
     /// The time that it takes to warm up.
     pub warmup: Span,

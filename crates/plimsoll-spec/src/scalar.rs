@@ -34,14 +34,14 @@ const A_DURATION_OR_NANOS: &str =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Units {
-    /// A mistake, in files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
+    /// An error, for files that people write: `every: 60` is ambiguous. Only 0 needs no unit.
     Required,
     /// Nanoseconds, in scenarios, whose traces programs write.
     OrNanos,
 }
 
 impl Units {
-    /// A duration, 0 allowed.
+    /// Reads a duration, 0 allowed.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Units {
         self.nanos(node).map(Duration::from_nanos)
     }
 
-    /// A duration of at least a nanosecond.
+    /// Reads a duration of at least a nanosecond.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Units {
         Ok(period)
     }
 
-    /// A duration or a moment, in nanoseconds.
+    /// Reads a duration or a moment, in nanoseconds.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ fn written_with_unit(text: &str) -> Option<String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number: u64 = text[..text.len() - unit.len()].parse().ok()?;
     let known = match unit.trim().to_ascii_lowercase().as_str() {
-        // A number alone: what people mean by one of this size.
+        // A plain number: the most likely unit for its size.
         "" if number < 1000 => "s",
         "" if number < 1_000_000 => "ms",
         "" => "ns",
@@ -121,7 +121,8 @@ fn written_with_unit(text: &str) -> Option<String> {
     Some(format!("did you mean `{number}{known}`?"))
 }
 
-/// The problem that `node` is not `what`: `expected WHAT, found …`. A value that was substituted is shown as it is in the file.
+/// Creates the problem that `node` is not `what`: `expected WHAT, found …`. A value that was substituted is shown as it
+/// is in the file.
 #[must_use]
 pub fn expected(what: &str, node: &Node) -> Problem {
     Problem::new(
@@ -148,7 +149,8 @@ fn found(node: &Node) -> String {
     }
 }
 
-/// A hint for an unknown word: the nearest known word, or all known words if they are few. Empty if there is no hint.
+/// Returns a hint for an unknown word: the nearest known word, or all known words if they are few. Empty if there is no
+/// hint.
 ///
 /// ```
 /// use plimsoll_spec::scalar::nearest;
@@ -177,7 +179,7 @@ pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str> + Clone) 
     }
 }
 
-/// A text that is not empty. Plain numbers are texts too: `as: 1` is a name.
+/// Reads a text that is not empty. Plain numbers are texts too: `as: 1` is a name.
 ///
 /// # Errors
 ///
@@ -189,7 +191,7 @@ pub fn text(node: &Node) -> Read<String> {
     }
 }
 
-/// One of the words of `table`, as the value beside it.
+/// Reads one of the words of `table`, and returns its value in the table.
 ///
 /// ```
 /// use plimsoll_spec::{document, scalar::word};
@@ -216,7 +218,7 @@ pub fn word<T: Copy>(node: &Node, table: &[(&str, T)]) -> Read<T> {
     }
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 ///
 /// # Errors
 ///
@@ -229,7 +231,7 @@ pub fn flag(node: &Node) -> Read<bool> {
     }
 }
 
-/// A cost or a bound, 0 allowed.
+/// Reads a cost or a bound, 0 allowed.
 ///
 /// # Errors
 ///
@@ -238,7 +240,7 @@ pub fn cost(node: &Node) -> Read<u64> {
     whole(node, 0, u64::MAX)
 }
 
-/// A limit or a number of tokens: at least one.
+/// Reads a limit or a number of tokens: at least one.
 ///
 /// # Errors
 ///
@@ -247,7 +249,7 @@ pub fn positive(node: &Node) -> Read<u64> {
     whole(node, 1, u64::MAX)
 }
 
-/// A count of at least `least`.
+/// Reads a count of at least `least`.
 ///
 /// # Errors
 ///
@@ -263,8 +265,8 @@ fn whole(node: &Node, least: u64, most: u64) -> Read<u64> {
     number.ok_or_else(|| expected(&format!("a whole number from {least} to {most}"), node))
 }
 
-/// An integer, perhaps with a suffix for thousands (`100k`), millions (`2M`) or billions (`1G`). `None` if `text` is something
-/// else.
+/// Parses an integer, with an optional suffix for thousands (`100k`), millions (`2M`) or billions (`1G`). `None` if
+/// `text` is something else.
 ///
 /// ```
 /// assert_eq!(plimsoll_spec::scalar::amount("2M"), Some(2_000_000));
@@ -280,7 +282,7 @@ pub fn amount(text: &str) -> Option<u64> {
     number?.checked_mul(scale)
 }
 
-/// A total, 0 allowed.
+/// Reads a total, 0 allowed.
 ///
 /// # Errors
 ///
@@ -289,7 +291,7 @@ pub fn total(node: &Node) -> Read<u64> {
     digits(node).ok_or_else(|| expected("a whole number, 0 or more", node))
 }
 
-/// A finite number, 0 or more.
+/// Reads a finite number, 0 or more.
 ///
 /// # Errors
 ///
@@ -303,7 +305,7 @@ pub fn fraction(node: &Node) -> Read<f64> {
         .ok_or_else(|| expected("a number, 0 or more", node))
 }
 
-/// A finite number of either sign.
+/// Reads a finite number of either sign.
 ///
 /// # Errors
 ///
@@ -315,7 +317,7 @@ pub fn signed(node: &Node) -> Read<f64> {
         .ok_or_else(|| expected("a number", node))
 }
 
-/// A finite number above 0.
+/// Reads a finite number above 0.
 ///
 /// # Errors
 ///
@@ -327,7 +329,7 @@ pub fn rate(node: &Node) -> Read<f64> {
         .ok_or_else(|| expected("a number above 0", node))
 }
 
-/// A duration of at least a nanosecond, with its unit.
+/// Reads a duration of at least a nanosecond, with its unit.
 ///
 /// # Errors
 ///
@@ -336,7 +338,7 @@ pub fn period(node: &Node) -> Read<Duration> {
     Units::Required.period(node)
 }
 
-/// A duration with its unit; 0 is allowed, and needs none.
+/// Reads a duration with its unit; 0 is allowed, and needs none.
 ///
 /// # Errors
 ///
@@ -345,7 +347,7 @@ pub fn duration(node: &Node) -> Read<Duration> {
     Units::Required.duration(node)
 }
 
-/// A duration or a moment with its unit, in nanoseconds; 0 is allowed, and needs none.
+/// Reads a duration or a moment with its unit, in nanoseconds; 0 is allowed, and needs none.
 ///
 /// # Errors
 ///

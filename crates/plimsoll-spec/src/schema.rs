@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use crate::algorithm::Algorithm;
 use crate::limiter::{Common, Kind, Limiter, STORABLE};
 
-/// Fields of those kinds only that a store can hold.
+/// Fields that only kinds have that a store can hold.
 const OF_STORED: [&str; 3] = ["store", "outage", "borrow"];
 
-/// The JSON Schema (draft 7) of a kind of file that is read into `T`, as indented text.
+/// Returns the JSON Schema (draft 7) of files that are read into `T`, as indented text.
 ///
-/// The schema checks fields, keywords, numbers and units. Only the reader checks conditions over the whole file, such as names that
-/// must exist. Descriptions are the doc comments of the types up to their first example: the examples are Rust, and readers of the
-/// schema write files.
+/// The schema checks fields, keywords, numbers and units. Only the reader checks conditions over the whole file, such
+/// as names that must exist. Descriptions are the doc comments of the types up to their first example, because the
+/// examples are Rust.
 ///
 /// ```
 /// use plimsoll_spec::{Queue, schema_of};
@@ -136,7 +136,7 @@ fn short_forms(branches: &[Value]) -> Vec<Value> {
     [rate, slots, found].into_iter().flatten().collect()
 }
 
-/// The schema of a rate in its short form, such as `100/s`.
+/// Returns the schema of a rate in its short form, such as `100/s`.
 #[must_use]
 pub fn rate() -> Value {
     json!({

@@ -33,7 +33,7 @@ struct Shortened {
     burst: u64,
 }
 
-/// Expands the short form of a limiter. Mistakes in it are added to `problems`, and a valid limiter takes its place.
+/// Expands the short form of a limiter. Mistakes in it are added to `problems`, and a valid limiter replaces it.
 #[must_use]
 pub fn long_form(node: &Node, problems: &mut Vec<Problem>) -> Node {
     let entries = match &node.value {
@@ -107,7 +107,7 @@ pub fn long_form(node: &Node, problems: &mut Vec<Problem>) -> Node {
     map(node.place, fields)
 }
 
-/// Whether `text` looks like a rate, valid or not.
+/// Returns whether `text` looks like a rate, valid or not.
 #[must_use]
 pub fn is_rate(text: &str) -> bool {
     text.contains('/')
@@ -117,7 +117,7 @@ pub fn is_rate(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// A hint at what was probably meant, to be appended to a message. It may be empty.
+/// Returns a hint at the probable meaning, to be appended to a message. It may be empty.
 pub fn read_rate(text: &str) -> Result<(u64, Duration), String> {
     let hint = |hint: String| match hint.as_str() {
         "" => hint,
@@ -157,7 +157,7 @@ fn bucket(rate: &Node, burst: Option<&Entry>) -> Result<Vec<Entry>, Problem> {
             return Err(Problem::new(place, message));
         }
     }
-    // A burst may be written as the rate is, in thousands.
+    // A burst may have a suffix for thousands, as the rate may.
     fields.push(match burst {
         None => whole,
         Some(burst) => match text_of(&burst.value).and_then(scalar::amount) {
@@ -221,7 +221,7 @@ fn shortened(text: &str) -> Result<Shortened, String> {
     if period == 0 {
         return Err("which has no time".to_owned());
     }
-    // So many tenths in the period are so many whole ones in as many periods.
+    // An amount in tenths per period is the same whole amount in ten periods.
     let common = gcd(amount, tenths);
     let every = period * (tenths / common);
     let too_much = |_| "which is more than can be counted".to_owned();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::tree::Written;
 use crate::value::{Number, Period, Positive, Span, micros, millis, positive};
 
-/// A Redis with limiters that all processes share. It is connected to at the first decision.
+/// A Redis with limiters that all processes share. The first decision connects to it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
@@ -29,7 +29,7 @@ pub struct Store {
     /// The prefix of all keys. Stores with different namespaces share nothing.
     #[serde(default = "plimsoll")]
     pub namespace: String,
-    /// The time-out of a decision, including the connection. After it the `outage` of the limiter is the answer.
+    /// The time-out of a decision, including the connection. After that, the `outage` of the limiter answers.
     #[serde(default = "millis::<50>")]
     pub deadline: Period,
     /// The secret with which keys are digested, the same for all processes that share limits; derived from the namespace
@@ -89,7 +89,8 @@ impl Secret {
 }
 
 impl Store {
-    /// The identity of the store: its addresses, its namespace, and the form of its keys. Stores that compare equal share their states.
+    /// Returns the identity of the store: its addresses, its namespace, and the form of its keys. Stores that compare
+    /// equal share their states.
     #[must_use]
     pub fn place(&self) -> impl PartialEq {
         let naming = (&self.key_secret, self.raw_keys);
@@ -124,13 +125,14 @@ impl Url {
     /// The description of a valid address, for messages.
     pub const WANTED: &str = "the address of a Redis such as redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 with TLS";
 
-    /// The address with its password. It must not be logged.
+    /// Returns the address with its password. It must not be logged.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The part of an invalid address that a message may show: the text from its last `@` on, since a password may be before it.
+    /// Returns the part of an invalid address that a message may show: the text from its last `@` on, since a password
+    /// may be before it.
     pub fn hidden(text: &str) -> Cow<'_, str> {
         match text.rsplit_once('@') {
             Some((_, host)) => format!("…@{host}").into(),
@@ -153,7 +155,7 @@ impl fmt::Display for Url {
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let login = authority.rsplit_once('@');
         match login.and_then(|(who, host)| Some((who.split_once(':')?, host))) {
-            // The name of a variable is no password.
+            // The name of a variable is not a password.
             Some(((_, password), _)) if is_variable(password) => f.write_str(text),
             Some(((user, _), host)) => write!(f, "{scheme}://{user}:***@{host}{path}"),
             None => f.write_str(text),
@@ -186,7 +188,7 @@ impl Serialize for Url {
     }
 }
 
-/// From the parts that the reader of files knows: the address, and how it is written.
+/// Built from the two parts that the reader of files knows: the address, and its text in the file.
 impl<'de> Deserialize<'de> for Url {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Parts;
@@ -229,7 +231,8 @@ impl JsonSchema for Url {
 }
 
 /// The answer while the store cannot decide.
-// Exhaustive, like `Always`: whoever builds a store has to handle every form. This is no doc comment because the schema shows those.
+// Exhaustive, like `Always`, because code that builds a store has to handle every form. Not a doc comment, because
+// those are in the schema.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "either", rename_all = "snake_case")]
 #[schemars(rename = "Outage", untagged)]
@@ -276,7 +279,7 @@ impl Serialize for Outage {
 #[serde(deny_unknown_fields, expecting = "a way to borrow such as { max: 50 }")]
 #[non_exhaustive]
 pub struct Borrow {
-    /// The largest amount that a process holds for a key, and so may grant late: a twentieth of the limit unless set.
+    /// The largest amount that a process holds for a key, and so may grant late: 1/20 of the limit unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Positive>,
     /// The time for which a batch should last.

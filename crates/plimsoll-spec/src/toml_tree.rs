@@ -9,7 +9,7 @@ use crate::place::Place;
 use crate::problem::{Problem, Read, label};
 use crate::tree::{Entry, Node, Value};
 
-/// As deep as the other formats may be.
+/// The same depth as for the other formats.
 const MAX_DEPTH: usize = 64;
 
 /// Reads a document.
@@ -106,7 +106,7 @@ impl<'t> Lines<'t> {
             },
             DeValue::Integer(number) => {
                 let text = number.as_str();
-                // 0x10 and the like, as everybody else writes it.
+                // Numbers such as `0x10`, in decimal.
                 let decimal = u64::from_str_radix(text, number.radix());
                 plain(decimal.map_or_else(|_| text.to_owned(), |number| number.to_string()))
             }

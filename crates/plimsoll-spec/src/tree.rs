@@ -1,12 +1,12 @@
 //! The text of a file as a tree in which every node knows its line and column.
 //!
-//! Many mistakes show only when the meaning of a value is known: a name that no step defined, a verb this limiter does
-//! not have. A deserialiser that fills Rust types directly has forgotten by then where the value stood, unless every
-//! field of every type carries its place along. So the events of the YAML parser become a small tree first, and
-//! all meaning is read from the tree. JSON needs nothing of its own: a JSON document is a YAML document.
+//! Many mistakes are found only when the meaning of a value is known: a name that no step defined, a verb that a
+//! limiter does not have. A deserialiser that fills Rust types directly no longer knows the place of the value then,
+//! unless every field of every type stores it. So the events of the YAML parser become a small tree first, and all
+//! types are read from the tree. JSON needs no parser of its own: a JSON document is a YAML document.
 //!
-//! Input that could exhaust memory or the stack is refused here, once: depth, number of nodes (aliases
-//! count as often as they are used), duplicate keys, tags, several documents.
+//! Input that could exhaust memory or the stack is rejected here: too much depth, too many nodes (an alias counts each
+//! time that it is used), duplicate keys, tags, and several documents.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ pub use crate::node::{Entry, Node, Value, Written};
 use crate::place::Place;
 use crate::problem::{Problem, Read, label};
 
-/// Far deeper than any file; shallow enough to walk the tree recursively on any thread.
+/// Far deeper than any real file, and shallow enough to walk the tree recursively on any thread.
 const MAX_DEPTH: usize = 64;
 /// More than ten times what the largest file of the project's own suite holds.
 const MAX_NODES: usize = 1_000_000;
-/// As much text as a whole file may hold, copied once more by aliases. A long text is one value, and an alias of it four
+/// The maximum size of a file, for text copied by aliases: a long text is one value, and an alias of it four
 /// characters.
 const MAX_ALIASED_BYTES: usize = 16 << 20;
 
@@ -80,8 +80,8 @@ fn too_deep() -> String {
     format!("nested more than {MAX_DEPTH} deep")
 }
 
-/// Nodes that are still open, innermost last, and what has been completed. A stack of its own instead of
-/// recursion, so that no input decides how deep the program's stack goes.
+/// The nodes that are still open, innermost last, and the completed ones. An explicit stack instead of recursion, so
+/// that no input determines the depth of the program's stack.
 #[derive(Default)]
 struct Builder {
     open: Vec<OpenNode>,
@@ -108,7 +108,7 @@ struct MapInside {
     entries: Vec<Entry>,
     seen: HashMap<String, Place>,
     key: Option<(String, Place)>,
-    /// Maps whose fields are here too, unless they are here already: the values of `<<`.
+    /// Maps with fields to merge into this one, unless it already has them: the values of `<<`.
     merged: Vec<Node>,
 }
 
@@ -215,7 +215,7 @@ impl Builder {
         self.add(node, 0)
     }
 
-    /// Puts a finished node where it belongs: into the innermost open one, as key or as value.
+    /// Adds a finished node to the innermost open one, as key or as value.
     fn add(&mut self, node: Node, anchor: usize) -> Read<()> {
         self.count(1, node.place)?;
         if anchor != 0 {
@@ -250,7 +250,7 @@ impl Builder {
 }
 
 impl MapInside {
-    /// Notes a map, or several, whose fields are to be here too.
+    /// Records one or several maps, to be merged into this one.
     fn merge(&mut self, node: Node) -> Read<()> {
         match node.value {
             Value::Map(_) => self.merged.push(node),

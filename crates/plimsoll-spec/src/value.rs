@@ -111,7 +111,7 @@ impl Name {
     /// The description of a valid name, for messages.
     pub const WANTED: &str = "a name of at most 64 letters, digits, `_`, `-` and `.`";
 
-    /// Whether `text` is a valid name.
+    /// Returns whether `text` is a valid name.
     #[must_use]
     pub fn is_valid(text: &str) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -120,14 +120,14 @@ impl Name {
 }
 
 impl Memory {
-    /// The percentage, from 0 to 100. `None` if the amount is in bytes.
+    /// Returns the percentage, from 0 to 100. `None` if the amount is in bytes.
     #[must_use]
     pub fn percent(&self) -> Option<u8> {
         let percent = digits(self.0.strip_suffix('%')?)?;
         u8::try_from(percent).ok().filter(|percent| *percent <= 100)
     }
 
-    /// The number of bytes. `None` if the amount is a percentage, or too large for 64 bits.
+    /// Returns the number of bytes. `None` if the amount is a percentage, or too large for 64 bits.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         const UNITS: [(&str, u64); 4] = [

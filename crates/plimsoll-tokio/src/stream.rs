@@ -2,8 +2,8 @@
 //!
 //! The adapter polls an item, then waits for its permit, then yields it. While it waits it polls no further items, so
 //! backpressure reaches the source. There are two reasons for this order: the cost of an item is known only with the
-//! item, and an idle stream takes no permits. The price is that each stream has one item in memory that is not admitted
-//! yet.
+//! item, and an idle stream takes no permits. The cost is that each stream has one item in memory that is not yet
+//! admitted.
 //!
 //! A refused item is yielded as an error, [`Refused`], and the stream continues with the next one. If the limiter was
 //! closed, the stream ends after that item.
@@ -58,7 +58,7 @@ pub trait LimitedStream: Stream + Sized {
     /// # });
     /// ```
     ///
-    /// This takes rates only, as the items do not hold permits. For other limits use
+    /// It takes only rates, because the items do not hold permits. For other limits use
     /// [`limited_with_permit`](Self::limited_with_permit).
     ///
     /// ```compile_fail
@@ -157,7 +157,7 @@ impl<T> Error for Refused<T> {
 }
 
 pin_project! {
-    /// A stream of items with their permits. Made by [`LimitedStream::limited_with_permit`].
+    /// A stream of items with their permits. [`LimitedStream::limited_with_permit`] returns one.
     ///
     /// It is fused: after its end it yields `None`.
     #[must_use = "streams do nothing unless they are polled"]
@@ -267,7 +267,7 @@ impl<S: Stream + fmt::Debug, C> fmt::Debug for LimitedWithPermit<S, C> {
 }
 
 pin_project! {
-    /// A stream that yields items at a rate. Made by [`LimitedStream::limited`].
+    /// A stream that yields items at a rate. [`LimitedStream::limited`] returns one.
     ///
     /// It is fused: after its end it yields `None`.
     #[must_use = "streams do nothing unless they are polled"]

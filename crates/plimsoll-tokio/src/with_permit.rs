@@ -5,8 +5,8 @@ use plimsoll::{Outcome, Permit};
 
 /// An item together with the permit for it.
 ///
-/// The item counts against the limit until this is dropped, [finished](Self::finish) or
-/// [taken apart](Self::into_inner). Hold it for as long as the work on the item takes.
+/// The item counts against the limit until this is dropped, [finished](Self::finish) or [unwrapped](Self::into_inner).
+/// Hold it until the work on the item is done.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Outcome};
@@ -49,17 +49,17 @@ impl<T> WithPermit<T> {
         self.item
     }
 
-    /// The item and its permit. The item counts until the permit is dropped.
+    /// Returns the item and its permit. The item counts until the permit is dropped.
     pub fn into_parts(self) -> (T, Permit<'static>) {
         (self.item, self.permit)
     }
 
-    /// Transforms the item, under the same permit.
+    /// Converts the item, under the same permit.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> WithPermit<U> {
         WithPermit::new(make(self.item), self.permit)
     }
 
-    /// The permit.
+    /// Returns the permit.
     pub fn permit(&self) -> &Permit<'static> {
         &self.permit
     }

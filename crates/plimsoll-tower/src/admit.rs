@@ -4,7 +4,7 @@ use plimsoll::{Acquire, Demand, Limiter, LimiterExt, PerKey, Permit};
 
 use crate::Leases;
 
-/// Decides whether a request may go on.
+/// Decides whether a request is admitted.
 ///
 /// [`LimitLayer::new`](crate::LimitLayer::new) and [`by_key`](crate::LimitLayer::by_key) cover the usual cases; implement this
 /// for others. Here writes have a limit, and reads have none:
@@ -64,7 +64,7 @@ pub trait Admit<Request>: Send + Sync + 'static {
 
 /// Returns the demand of a request. Implemented by closures `Fn(&Request) -> Demand`.
 pub trait DemandOf<Request>: Send + Sync + 'static {
-    /// The cost of the request, its priority, and the maximum time that it may wait.
+    /// Returns the cost of the request, its priority, and the maximum time that it may wait.
     fn demand(&self, request: &Request) -> Demand;
 }
 

@@ -54,7 +54,8 @@ impl Endpoint {
         self
     }
 
-    /// Reports the declaration to a layer that looks. An outer declaration was reported before, and counts.
+    /// Reports the declaration to a layer that is looking for one. An outer declaration was reported before, and takes
+    /// precedence.
     #[inline]
     pub(crate) fn show(self) {
         if let Some(found) = FOUND.get() {
@@ -68,9 +69,9 @@ impl Endpoint {
 
 /// Declares the priority of a service, for outer layers that read it with [`EndpointPriority`](crate::EndpointPriority).
 ///
-/// For routes of axum there is the method [`prioritized`](crate::declare::LimitHandlers::prioritized), for handlers the
-/// attribute [`priority`](macro@crate::priority). If a service and a service inside it both declare a priority, the outer
-/// declaration counts.
+/// For routes of axum, use the method [`prioritized`](crate::declare::LimitHandlers::prioritized); for handlers, the
+/// attribute [`priority`](macro@crate::priority). If a service and a service inside it both declare a priority, the
+/// outer declaration counts.
 ///
 /// ```
 /// use plimsoll::Priority;

@@ -18,9 +18,8 @@ use plimsoll::Denied;
 /// assert!(!is_worth_a_retry(&LimitError::Denied(Denied::new(Reason::Closed))));
 /// ```
 ///
-/// The enum is exhaustive: an error of a limited call is either the refusal of the limit or the error of the service, and callers
-/// that want the error of the service back need a `match` without a remainder. New reasons to refuse are added to
-/// [`Reason`](plimsoll::Reason).
+/// The enum is exhaustive, so that callers can extract the error of the service with a `match` without a wildcard arm.
+/// New reasons to refuse are added to [`Reason`](plimsoll::Reason).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LimitError<E> {
     /// The limit refused the call. The service was not called.

@@ -15,8 +15,8 @@ use crate::classify::Classify;
 pin_project! {
     /// The future of a call of a [`Limit`](crate::Limit): waits for a permit if it must, then for the response of the service.
     ///
-    /// The place in the queue is that of the call, not of the first poll. Dropping the future while it waits leaves the queue and
-    /// takes nothing; dropping it later cancels the call of the service and returns the permit.
+    /// The call takes its place in the queue when it is made, not at the first poll. Dropping the future while it waits
+    /// leaves the queue and takes nothing; dropping it later cancels the call of the service and returns the permit.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ pin_project! {
         Calling {
             #[pin]
             call: F,
-            // Only if there is anything to give back.
+            // `None` if there is nothing to return.
             permit: Option<Permit<'static>>,
         },
         Waiting {
@@ -79,7 +79,7 @@ pub(crate) struct Waiting<S, Request> {
     admit: Arc<dyn OnGrant<Request>>,
     permit: Option<Permit<'static>>,
     service: S,
-    /// Until it is called.
+    /// `None` once the service has been called.
     request: Option<Request>,
 }
 
@@ -132,13 +132,13 @@ where
 {
     type Output = Result<S::Response, LimitError<S::Error>>;
 
-    // Always, as the call: what is returned is mostly the response, and there is room for a refusal in it.
+    // Always inlined, as the call is: the result is usually the response, which has room for a refusal.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
         if let StageView::Calling { call, permit } = this.stage.project() {
             let result = ready!(call.poll(cx));
-            // Where it is: to move it takes longer than to give it back.
+            // In place: moving it takes longer than returning it.
             if let Some(permit) = permit {
                 permit.give_back(this.classify.classify(result.as_ref()));
             }

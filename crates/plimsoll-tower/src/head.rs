@@ -43,7 +43,7 @@ impl<'r> Head<'r> {
         self.method
     }
 
-    /// Returns the URI. A server that speaks HTTP/1.1 mostly sees only the path and the query in it.
+    /// Returns the URI. On a server that speaks HTTP/1.1 it usually has only the path and the query.
     #[must_use]
     pub fn uri(&self) -> &'r Uri {
         self.uri

@@ -7,7 +7,7 @@ use crate::Limit;
 use crate::admit::{Each, One, Whole, WithLeases};
 use crate::classify::ByResult;
 
-/// Puts a limit before a service with any type of request. A refusal is an error.
+/// A layer that applies a limit to a service with any type of request. A refusal is an error.
 ///
 /// For services that speak HTTP, [`HttpLimitLayer`](crate::HttpLimitLayer) answers a refusal with a response instead.
 ///

@@ -5,10 +5,10 @@ use plimsoll::{LeaseState, Lost, Permit};
 
 /// The leases behind the permits of a request: whether they still hold, and their fencing numbers.
 ///
-/// A permit of a limit in memory lasts until it is returned. A permit of a limit that a fleet shares is a *lease* in a store:
-/// if the lease cannot be renewed, because the store or the network is down for too long, it expires, and another process may
-/// be granted the same permit while this one is still at work. A handler that must not process the same item twice needs to
-/// know.
+/// A permit of a limit in memory lasts until it is returned. A permit of a limit that a fleet shares is a *lease* in a
+/// store: if the lease cannot be renewed, because the store or the network is down for too long, it expires, and
+/// another process may be granted the same permit while this one is still at work. A handler that must not process the
+/// same item twice has to check for that.
 ///
 /// [`HttpLimitLayer`](crate::HttpLimitLayer) inserts the leases of its limits, together with those of outer layers, into the
 /// extensions of the request. If no limit has leases, nothing is inserted and [`of`](Self::of) returns an empty value, which is
@@ -39,7 +39,7 @@ impl Leases {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// Whether at least one lease has expired, so that another process may hold the same permit.
+    /// Returns whether at least one lease has expired, so that another process may hold the same permit.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.iter().any(LeaseState::is_lost)
@@ -69,7 +69,7 @@ impl Leases {
     /// Adds the leases of a permit to those that a request has.
     #[inline]
     pub(crate) fn add(permit: &Permit<'_>, extensions: &mut Extensions) {
-        // A lease is returned: permits of rates need no second look.
+        // Permits of rates are not returned, and have no leases.
         if permit.gives_back() {
             Self::of_permit(permit).add_to(extensions);
         }

@@ -26,7 +26,7 @@ impl<L: Limits> HttpLimitLayer<L> {
     /// # let _ = layer;
     /// ```
     ///
-    /// Admitted requests are not counted here: [`metered`](Self::metered) does.
+    /// Admitted requests are not counted here; [`metered`](Self::metered) counts them.
     pub fn observed(self, metrics: &Metrics) -> Self {
         self.refusal_log(RefusalLog {
             metrics: Some(metrics.clone()),
@@ -58,8 +58,8 @@ impl<L: Limits> HttpLimitLayer<L> {
     ///
     /// # Errors
     ///
-    /// If another limiter is already exported and their metrics could not be distinguished: the metrics have no label for the
-    /// limiter, or both limiters have the same name.
+    /// Returns an error if another limiter is already exported and their metrics could not be distinguished: the
+    /// metrics have no label for the limiter, or both limiters have the same name.
     pub fn metered(
         self,
         metrics: &Metrics,
@@ -115,7 +115,7 @@ impl<L: Limits> Limits for MeteredLimits<L> {
             watch.get_or_insert_with(|| self.observer.watch(head.method().as_str(), priority));
         match &answer {
             Ask::Pass if index + 1 == L::COUNT => watch.admitted(),
-            // A store is not waited for, and the beginning of a wait for all limits is noted.
+            // A store does not count as a wait, and a wait for all limits records its own start.
             Ask::Pass | Ask::Store(_) | Ask::Wait => {}
             Ask::Refused(denied) => watch.refused(denied.reason()),
             Ask::WaitAlone(_) | Ask::FindKey(_) => watch.waits(),
@@ -145,14 +145,14 @@ impl<L: Limits> Limits for MeteredLimits<L> {
     }
 
     fn undo(&self, held: &mut Self::Held) {
-        // Who waits holds nothing, and waits on.
+        // A request that waits holds nothing, and continues to wait.
         drop(held.watch.take_if(|watch| watch.is_admitted()));
         self.limits.undo(&mut held.held);
     }
 
     fn settle(&self, done: &Done<'_>, held: &mut Self::Held) -> bool {
-        // First: by the time the next one is let in, this one is no longer counted. What is only charged later is not
-        // worked on any more.
+        // First: when the next request is admitted, this one must no longer be counted. A request with only a charge
+        // left is no longer being worked on.
         if !matches!(done, Done::Answered(_)) {
             drop(held.watch.take());
         }
@@ -182,7 +182,7 @@ impl<L: Limits> Limits for MeteredLimits<L> {
 
     fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After {
         After {
-            // It is counted until the body has ended.
+            // The request is counted until the body has ended.
             outlasts_head: true,
             ..self.limits.prepare(&held.held, extensions)
         }

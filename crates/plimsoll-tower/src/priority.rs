@@ -54,7 +54,7 @@ where
     }
 }
 
-/// Takes the priority from the declaration of the endpoint.
+/// A source that takes the priority from the declaration of the endpoint.
 ///
 /// A handler declares its priority with the attribute [`priority`](macro@crate::priority), a route of axum with the method
 /// [`prioritized`](crate::declare::LimitHandlers::prioritized), any service with an
@@ -129,9 +129,9 @@ impl fmt::Debug for EndpointPriority {
     }
 }
 
-/// Reads the priority from a header field. The default field is `x-priority`.
+/// A source that reads the priority from a header field. The default field is `x-priority`.
 ///
-/// The sender of the header chooses its priority. Where requests come from untrusted clients, a proxy must remove the header.
+/// The sender of the header chooses its priority. If clients are not trusted, a proxy must remove the header.
 ///
 /// The values are `critical`, `normal` and `non-critical`, also written `noncritical`; case and surrounding whitespace are
 /// ignored. Any other value means normal, including numbers and lists, which some readers of this header interpret as an index.
@@ -160,7 +160,7 @@ impl PriorityHeader {
     ///
     /// # Errors
     ///
-    /// If `name` is not a valid name of a header field.
+    /// Returns an error if `name` is not a valid name of a header field.
     pub fn named(name: &str) -> Result<Self, InvalidHeaderName> {
         name.parse().map(Self)
     }

@@ -1,4 +1,4 @@
-//! Counting and logging refusals: below both the layers that refuse and the metrics of a layer.
+//! Counting and logging refusals, for the layers that refuse and for the metrics of a layer.
 
 use plimsoll::Denied;
 
@@ -32,7 +32,7 @@ impl RefusalLog {
         #[cfg(feature = "tracing")]
         tracing::event!(
             target: "plimsoll",
-            // A server under load has many.
+            // A server under load logs many of them.
             tracing::Level::DEBUG,
             limiter = denied.limiter(),
             reason = denied.reason().as_str(),
@@ -42,7 +42,7 @@ impl RefusalLog {
     }
 }
 
-/// Logs that the program lacks what a key is made of.
+/// Logs that the program does not record what a key is made of.
 #[cfg_attr(
     not(feature = "tracing"),
     expect(unused_variables, reason = "no events without `tracing`")

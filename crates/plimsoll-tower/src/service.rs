@@ -10,10 +10,10 @@ use crate::classify::{ByResult, Classify};
 use crate::future::{Stage, Waiting};
 use crate::{LimitError, LimitFuture};
 
-/// A service behind a limit. Made by [`LimitLayer`](crate::LimitLayer).
+/// A service behind a limit. [`LimitLayer`](crate::LimitLayer) makes one.
 ///
-/// The service is ready when the inner service is ready: readiness acquires nothing from the limit, and is not passed on to
-/// clones. Each call first asks the limit:
+/// The service is ready when the inner service is ready: `poll_ready` acquires nothing from the limit, and readiness is
+/// not passed on to clones. Each call first asks the limit:
 ///
 /// - A call that is granted at once calls the inner service at once.
 /// - A call that must wait does so in its future. It calls a clone of the inner service when it is granted; while it waits it
@@ -91,9 +91,9 @@ where
         self.inner.poll_ready(cx).map_err(LimitError::Service)
     }
 
-    // Always: the future is then made where it is kept. To copy it right after it was written takes longer than the
-    // decision. For the same reason what is rare returns what the future is made of, and not the future: what is returned
-    // by a function lies in memory, and so would the future of those that are granted at once.
+    // Always inlined: the future is then built in place. Copying it right after it was written takes longer than the
+    // decision. For the same reason the rare paths return the parts of the future instead of the future: the result of
+    // a function is returned in memory, and so would be the future of calls that are granted at once.
     #[inline(always)]
     fn call(&mut self, mut request: Request) -> Self::Future {
         let stage = match self.admit.attempt(&request) {
@@ -130,7 +130,7 @@ impl<S: Clone, A, C> Limit<S, A, C> {
         A: Admit<Request>,
     {
         let mut acquire = self.admit.acquire(&request);
-        // Its place in the queue is that of the call. The waker of the task is stored when the future is polled.
+        // The call takes its place in the queue now. The waker of the task is stored when the future is polled.
         let mut cx = Context::from_waker(Waker::noop());
         match Pin::new(&mut acquire).poll(&mut cx) {
             Poll::Ready(Ok(permit)) => {
@@ -139,7 +139,7 @@ impl<S: Clone, A, C> Limit<S, A, C> {
             }
             Poll::Ready(Err(denied)) => Later::Refused(denied),
             Poll::Pending => {
-                // A clone is not ready. What this one has reserved is given up, or the call might wait for it.
+                // A clone is not ready. The readiness of this service is released, or the call might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
                 let admit = Arc::clone(&self.admit);

@@ -34,10 +34,10 @@ pub fn load_shedding() -> SheddingLayer {
 /// declares ([`EndpointPriority`]), or else that of the header `x-priority` ([`PriorityHeader`]). If the queue is full, the
 /// newest waiter of the lowest class is refused.
 ///
-/// Requests wait for half a second at most unless set: work for callers that have timed out is wasted, and a caller with a
-/// time-out of a second or more still has half of it left for the work itself. Requests that are refused, at once or after
-/// waiting, are answered with 503, without `Retry-After` unless it is [set](Self::retry_full_after), because the time until
-/// there is room is unknown.
+/// By default requests wait for at most half a second: work for callers that have timed out is wasted, and a caller
+/// with a time-out of a second or more still has half of it left for the work itself. Requests that are refused, at
+/// once or after waiting, are answered with 503, without `Retry-After` unless it is [set](Self::retry_full_after),
+/// because the time until there is room is unknown.
 ///
 /// ```
 /// use std::time::Duration;
@@ -191,7 +191,8 @@ impl LoadShed {
     ///
     /// # Errors
     ///
-    /// If options contradict each other: the error names the first one, its value, and the expected range.
+    /// Returns an error if options contradict each other: the error names the first one, its value, and the expected
+    /// range.
     pub fn build(self) -> Result<(SheddingLayer, SheddingGate), InvalidLimit> {
         self.settings.check()?;
         let algorithm = match self.algorithm {
@@ -207,7 +208,7 @@ impl LoadShed {
             gate = gate.queue_size(size);
         }
         let gate = gate.name(&self.name).clock(self.clock).build();
-        // How many others are let in is nothing a caller could go by.
+        // Header fields about the limit would not help a caller.
         let layer = HttpLimitLayer::new(RequestLimit::new(gate.clone()))
             .priority(EndpointPriority::new().or(PriorityHeader::default()))
             .send_fields(SendFields::Never);

@@ -1,4 +1,4 @@
-//! The future of a permit, and the two ways in which a limiter of this crate answers it without allocating.
+//! The future of a permit, and the two ways in which a limiter of this crate resolves it without allocating.
 
 use std::fmt;
 use std::future::Future;
@@ -18,12 +18,16 @@ use crate::stamp::Stamp;
 
 /// A future that yields a permit. [`Limiter::acquire`](crate::Limiter::acquire) returns it.
 ///
-/// Nothing happens before the first poll. Dropping the future leaves the queue at once and serves the waiters that can
-/// then run; a permit that was granted in the last moment is returned.
+/// Nothing happens before the first poll.
+///
+/// # Cancel safety
+///
+/// Dropping the future leaves the queue at once and serves the waiters that then fit. A permit that was granted but not
+/// yet received is returned.
 ///
 /// # Time-outs
 ///
-/// A time-out belongs into the [`Demand`](crate::Demand): the limiter then refuses with
+/// Set a time-out in the [`Demand`](crate::Demand): the limiter then refuses with
 /// [`Reason::TimedOut`](crate::Reason::TimedOut), counts the refusal, and refuses at once a demand that is known to
 /// wait longer. A time-out around the future, such as that of tokio, drops it, and the limiter counts the demand as
 /// cancelled.
@@ -42,7 +46,7 @@ use crate::stamp::Stamp;
 ///
 /// # For authors of limiters
 ///
-/// A custom limiter makes one from an answer that it has already, or from a future:
+/// A custom limiter makes one from an answer that it already has, or from a future:
 ///
 /// ```
 /// use plimsoll::{Acquire, Denied, Reason};
@@ -112,11 +116,12 @@ impl<'a> Acquire<'a> {
 impl<'a> Future for Acquire<'a> {
     type Output = Result<Permit<'a>, Denied>;
 
-    // Every answer is made where it is returned: to copy a permit right after it was written takes longer than to write it.
+    // Every answer is made where it is returned: copying a permit right after it was written takes longer than writing
+    // it.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stage = &mut self.0;
         match stage {
-            // The stage stays: to change it would be to drop and to write what is not used again.
+            // The stage stays as it is: changing it would drop and write a value that is not used again.
             Stage::Queueing(place) => return place.poll(cx.waker()),
             Stage::Start(limiter, demand) => match limiter.start(*demand) {
                 Ok(permit) => {
@@ -154,21 +159,22 @@ impl fmt::Debug for Acquire<'_> {
 
 /// A limiter that answers the first poll at once if it can, and otherwise waits in a future that is allocated then.
 pub(crate) trait Start<'a>: Sync {
-    /// Takes at once, or says how to wait.
+    /// Takes at once, or returns a future to wait with.
     fn start(&'a self, demand: Demand) -> Result<Permit<'a>, BoxAcquire<'a>>;
 }
 
-/// A limiter with a queue: what [`Acquire`] and [`Reservation`](crate::Reservation) need of a gate, whatever its rule.
+/// A limiter with a queue: the operations of a gate that [`Acquire`] and [`Reservation`](crate::Reservation) need,
+/// whatever its rule.
 pub(crate) trait Queueing: Shareable {
     /// Takes at once or joins the queue.
     fn ask(&self, demand: &Demand, waker: &Waker) -> Result<Asked, Denied>;
-    /// What has become of a place in the queue.
+    /// The status of a place in the queue.
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Stamp, Denied>>;
     /// Leaves a place in the queue.
     fn leave(&self, ticket: Ticket, demand: Demand, reserved: bool);
-    /// Returns what was taken ahead of time.
+    /// Cancels a booking, and refunds it.
     fn cancel(&self, booking: u64, priority: Priority, how: Cancel);
-    /// Settles what was taken ahead of time when its time has come.
+    /// Settles a booking when its time has come.
     fn redeem(&self, booking: u64, ready_at: Moment) -> Era;
     /// Whether permits are returned.
     fn returns(&self) -> bool;
@@ -177,7 +183,7 @@ pub(crate) trait Queueing: Shareable {
 
 /// What [`Queueing::ask`] answers unless it refuses.
 pub(crate) enum Asked {
-    /// And whether it is known when.
+    /// The stamp of the grant, and whether its moment is known.
     Granted(Stamp, bool),
     Queued(Ticket),
 }
@@ -185,7 +191,7 @@ pub(crate) enum Asked {
 /// How a reservation is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cancel {
-    /// By dropping it. After its time it counts as used.
+    /// By dropping it. Once its time has come, it counts as used.
     InTime,
     /// As if it had never been made.
     Undo,
@@ -222,9 +228,9 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// What a limiter is asked for, and then a place in its queue. Dropping it leaves the queue.
+/// A demand on a limiter, and then its place in the queue. Dropping it leaves the queue.
 pub(crate) struct Place<'a> {
-    /// None when the answer has been read: then the place has another owner by now.
+    /// `None` once the answer has been read: the place may have another owner by now.
     owner: Option<Owner<'a>>,
     /// None before the limiter has been asked.
     ticket: Option<Ticket>,
@@ -279,7 +285,7 @@ impl<'a> Place<'a> {
         };
         match self.owner.take() {
             Some(owner) => {
-                // Only what is returned is handed on.
+                // Only returned permits are handed on.
                 let returns = handed || owner.get().returns();
                 Poll::Ready(Ok(owner.permit_that(grant, era, returns)))
             }

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv6Addr};
 ///
 /// A client chooses its port, so a limit that included the port could be evaded by connecting again. A customer of an
 /// IPv6 provider has at least 2^64 addresses; so by default the first 64 bits of an IPv6 address count, and all bits of
-/// an IPv4 address. An IPv4 address that came in through an IPv6 socket (`::ffff:192.0.2.1`) is the IPv4 address.
+/// an IPv4 address. An IPv4 address in its IPv6-mapped form (`::ffff:192.0.2.1`), as an IPv6 socket reports it, is that
+/// IPv4 address.
 ///
 /// ```
 /// use plimsoll::Address;
@@ -29,7 +30,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// The network of this address, by the length of its prefix. A length above the maximum means the whole address.
+    /// Returns the network of this address, by the length of its prefix. A length above the maximum means the whole
+    /// address.
     #[inline]
     #[must_use]
     pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
@@ -46,7 +48,7 @@ impl Address {
         }
     }
 
-    /// The address that represents a user at the other end of a Unix socket, which has no network address.
+    /// Returns the address that represents a user at the other end of a Unix socket, which has no network address.
     ///
     /// It is in `100::/32`, a part of the prefix that routers discard (RFC 6666), with the user ID in the next 32 bits:
     /// no packet can come from it, and each user is a network of its own if the first 64 bits count.
@@ -64,19 +66,19 @@ impl Address {
         IpAddr::V6(Ipv6Addr::new(0x100, 0, high, low, 0, 0, 0, 0))
     }
 
-    /// The address, or the first address of the network.
+    /// Returns the address, or the first address of the network.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from(self.bits)).to_canonical()
     }
 
-    /// The prefix length in bits.
+    /// Returns the prefix length in bits.
     #[must_use]
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether this network contains `address`. No IPv6 network contains an IPv4 address, not even `::/0`.
+    /// Returns whether this network contains `address`. No IPv6 network contains an IPv4 address, not even `::/0`.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let same_kind = self.ip().is_ipv4() == address.to_canonical().is_ipv4();
@@ -103,7 +105,7 @@ impl From<IpAddr> for Address {
 
 impl Hash for Address {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // One number is quicker to hash than a slice, and the prefix is the same for all keys of a limit.
+        // One number is faster to hash than a slice, and the prefix is the same for all keys of a limit.
         state.write_u128(u128::from_ne_bytes(self.bits));
     }
 }

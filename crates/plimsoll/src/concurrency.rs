@@ -7,17 +7,17 @@ use crate::{Carry, InvalidLimit, Moment, Packed, PackedTake, Refusal, Rule};
 ///
 /// # What it grants
 ///
-/// Up to the limit at once. Time refills nothing: a refused caller cannot know when a permit is returned, so a refusal
-/// has no retry time, and a [`Queue`](crate::Queue) is the way to wait.
+/// As many permits at once as the limit allows. Time refills nothing: the moment at which a permit will be returned is
+/// unknown, so a refusal has no retry time. To wait for a permit, add a [`Queue`](crate::Queue).
 ///
 /// # What it remembers
 ///
-/// The number of permits left: 8 bytes, decided without a lock and without reading a clock; with limits from 2^40 on 16
-/// bytes behind the lock.
+/// The number of permits left, in 8 bytes. A decision takes no lock and reads no clock. With a limit of 2^40 or more,
+/// it is 16 bytes behind the lock.
 ///
 /// # When to choose it
 ///
-/// To protect a resource that has a capacity and no rate: connections, workers, memory. Where the right number is
+/// To protect a resource that has a capacity and no rate: connections, workers, memory. Where the right limit is
 /// unknown or changes, an [`Adaptive`](crate::adaptive::Adaptive) limit finds it. [`Gate::resize`](crate::Gate::resize)
 /// changes the limit by hand.
 ///
@@ -50,11 +50,11 @@ pub struct Slots {
 const BIAS: u64 = 1 << 40;
 
 impl Concurrency {
-    /// A limit of `limit` permits at once.
+    /// Creates a limit of `limit` permits at once.
     ///
     /// # Panics
     ///
-    /// If `limit` is 0.
+    /// Panics if `limit` is 0.
     #[track_caller]
     pub const fn new(limit: u64) -> Self {
         match Self::checked(limit) {
@@ -63,7 +63,7 @@ impl Concurrency {
         }
     }
 
-    /// [`new`](Self::new) for a number from outside the program.
+    /// Like [`new`](Self::new), but returns an error instead of panicking. For a number from outside the program.
     ///
     /// ```
     /// use plimsoll::Concurrency;
@@ -74,7 +74,7 @@ impl Concurrency {
     ///
     /// # Errors
     ///
-    /// If `limit` is 0.
+    /// Returns an error if `limit` is 0.
     pub fn try_new(limit: u64) -> Result<Self, InvalidLimit> {
         Self::checked(limit).map_err(|unmet| unmet.with(limit))
     }

@@ -21,12 +21,12 @@ use crate::moment::Moment;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Priority {
-    /// Work that can be dropped first, such as prefetching.
+    /// Work that can be refused first, such as prefetching.
     NonCritical,
     /// The class of a demand that does not set one.
     #[default]
     Normal,
-    /// Work that must go through if anything does.
+    /// Work that is refused last.
     Critical,
 }
 
@@ -37,7 +37,7 @@ impl Priority {
     /// All classes, the lowest first.
     pub const ALL: [Self; Self::CLASSES] = [Self::NonCritical, Self::Normal, Self::Critical];
 
-    /// The name of the class in files, headers and metrics.
+    /// Returns the name of the class in files, headers and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl Demand {
     /// One permit.
     pub const ONE: Self = Self::of(1);
 
-    /// A demand of `cost` permits, of normal priority, without a time-out.
+    /// Creates a demand of `cost` permits, of normal priority, without a time-out.
     ///
     /// A cost of 0 probes the limit: it is granted when anything is available, and takes nothing.
     pub const fn of(cost: u64) -> Self {
@@ -196,15 +196,14 @@ impl Demand {
         self
     }
 
-    /// Does not wait: [`acquire`](crate::Limiter::acquire) then answers as
-    /// [`try_acquire`](crate::Limiter::try_acquire) does. It is for limiters that have to ask a store, which
-    /// `try_acquire` cannot do.
+    /// Does not wait: [`acquire`](crate::Limiter::acquire) then answers as [`try_acquire`](crate::Limiter::try_acquire)
+    /// does. Use it for limiters that have to ask a store, which `try_acquire` cannot do.
     pub const fn at_once(mut self) -> Self {
         self.patience = Patience::AtOnce;
         self
     }
 
-    /// Whether the demand does [not wait](Self::at_once).
+    /// Returns whether the demand does [not wait](Self::at_once).
     #[must_use]
     pub const fn is_at_once(self) -> bool {
         matches!(self.patience, Patience::AtOnce)
@@ -216,8 +215,8 @@ impl Demand {
         self
     }
 
-    /// [`until`](Self::until), for a demand that waits already, at a limiter that another one replaces: no queue refuses
-    /// it because of its bound or its time-out, and it waits even where there is no queue.
+    /// Like [`until`](Self::until), for a demand that already waits at a limiter that is being replaced: no queue
+    /// refuses it because of its bound or its time-out, and it waits even where there is no queue.
     #[doc(hidden)]
     pub fn kept_until(mut self, deadline: Option<Moment>) -> Self {
         self.patience = Patience::Kept(deadline.unwrap_or(Moment::NEVER));
@@ -229,8 +228,8 @@ impl Demand {
         matches!(self.patience, Patience::Kept(_))
     }
 
-    /// The last moment at which the demand may be served if it is made at `now`; `None` without a time-out. For authors
-    /// of limiters.
+    /// Returns the last moment at which the demand may be served if it is made at `now`; `None` without a time-out. For
+    /// authors of limiters.
     #[must_use]
     pub fn deadline(self, now: Moment) -> Option<Moment> {
         let deadline = self.patience.deadline(now);

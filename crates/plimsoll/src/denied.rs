@@ -10,7 +10,7 @@ use crate::rule::Refusal;
 
 /// A refusal: the reason, the time after which the demand would be granted, and the numbers of the limit.
 ///
-/// It is the error of all limiters. It owns no memory: it is as cheap to drop as to make.
+/// It is the error of all limiters. It owns no heap memory, so creating and dropping it is cheap.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Reason, TokenBucket};
@@ -90,7 +90,8 @@ impl Denied {
 
     /// Sets the limit and how much of it remains.
     ///
-    /// A limiter that does not know them leaves them out: both are then 0, and [`percent_used`](Self::percent_used) is 100.
+    /// A limiter that does not know them omits this call: both are then 0, and [`percent_used`](Self::percent_used) is
+    /// 100.
     #[must_use]
     pub fn with_limit(mut self, limit: u64, remaining: u64) -> Self {
         self.limit = limit;
@@ -116,8 +117,8 @@ impl Denied {
 
     /// Sets the name of the limiter.
     ///
-    /// Each distinct name is stored once, for the life of the process, so that a refusal need not own one. Name limiters,
-    /// not callers.
+    /// Each distinct name is interned for the life of the process, so that a refusal need not own it. Pass names of
+    /// limiters, never names of callers: their memory is not freed.
     #[must_use]
     pub fn with_limiter(mut self, name: &str) -> Self {
         self.limiter = Name::of(Some(name), self.metadata());
@@ -136,7 +137,7 @@ impl Denied {
         self
     }
 
-    /// When the same demand would be granted; never if that is not known.
+    /// The moment at which the same demand would be granted; [`Moment::NEVER`] if that is not known.
     pub(crate) fn ready_at(&self) -> Moment {
         self.ready_at
     }
@@ -146,19 +147,20 @@ impl Denied {
         self
     }
 
-    /// The reason of the refusal.
+    /// Returns the reason of the refusal.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The shortest time after which the same demand would be granted if no other demand comes before it.
+    /// Returns the shortest time after which the same demand would be granted if no other demand arrives before it.
     ///
-    /// It is exact: the demand is granted after this time, and refused one nanosecond earlier. Demands that already wait
-    /// in a fifo queue are taken into account. It is `None` where the time cannot be known: when permits have to be
-    /// returned, when the cost is above the limit, and behind waiters in a lifo queue.
+    /// It is exact: the demand is granted after this time, and refused one nanosecond earlier. Demands that already
+    /// wait in a fifo queue are taken into account. It is `None` where the time cannot be known: if permits have to be
+    /// returned first, if the cost is above the limit, and behind waiters in a lifo queue.
     ///
-    /// On [`Clock::system`](crate::Clock::system), which may be late, it may be too long by as much, and never too short.
+    /// Readings of [`Clock::system`](crate::Clock::system) may be late; on that clock the time may be too long by the
+    /// lateness of the reading, and is never too short.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.ready_at
@@ -166,25 +168,25 @@ impl Denied {
             .then(|| self.ready_at.since(self.at))
     }
 
-    /// The limit: the most that can be granted at once.
+    /// Returns the limit: the most that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The remainder of the limit when the demand was refused.
+    /// Returns the remainder of the limit when the demand was refused.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// The time after which the whole limit is available again if no other demand is granted.
+    /// Returns the time after which the whole limit is available again if no other demand is granted.
     #[must_use]
     pub fn reset(&self) -> Option<Duration> {
         self.full_at.is_known().then(|| self.full_at.since(self.at))
     }
 
-    /// The share of the limit that is in use, in percent.
+    /// Returns the part of the limit that is in use, in percent: 100 if the limit is not known.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -202,19 +204,19 @@ impl Denied {
         100.0 * (self.limit - self.remaining.min(self.limit)) as f64 / self.limit as f64
     }
 
-    /// The name of the limiter that refused, if it has one.
+    /// Returns the name of the limiter that refused, if it has one.
     #[must_use]
     pub fn limiter(&self) -> Option<&str> {
         self.limiter.and_then(Name::as_str)
     }
 
-    /// The metadata of the limiter that refused, if it has any.
+    /// Returns the metadata of the limiter that refused, if it has any.
     #[must_use]
     pub fn metadata(&self) -> Option<&'static Metadata> {
         self.limiter.and_then(Name::metadata)
     }
 
-    /// A message for users: the phrase of the limiter, or else that of the [reason](Reason::phrase).
+    /// Returns a message for users: the phrase of the limiter, or else that of the [reason](Reason::phrase).
     #[must_use]
     pub fn phrase(&self) -> &'static str {
         match self.metadata().and_then(Metadata::own_phrase) {
@@ -223,8 +225,8 @@ impl Denied {
         }
     }
 
-    /// The value with this name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or a pair
-    /// of the limiter's metadata.
+    /// Returns the value with this name: [`Metadata::RETRY_AFTER`], [`Metadata::REASON_PHRASE`], [`Metadata::CODE`], or
+    /// a pair of the limiter's metadata.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'static>> {
         match name {

@@ -42,12 +42,12 @@ pub struct Event {
     pub in_use: u64,
     /// The bound of the queue, 0 without one.
     pub queue_bound: u64,
-    /// The sum of the costs that wait.
+    /// The sum of the costs that wait in the queue.
     pub queued: u64,
 }
 
 impl Event {
-    /// An event with the numbers of a snapshot, for [custom limiters](Listeners).
+    /// Creates an event with the numbers of a snapshot, for [custom limiters](Listeners).
     #[must_use]
     pub fn new(kind: EventKind, at: Moment, seen: &Snapshot) -> Self {
         Self {
@@ -85,7 +85,7 @@ pub struct KeyedEvent<K> {
 }
 
 impl<K> KeyedEvent<K> {
-    /// An event of this key.
+    /// Creates an event of this key.
     #[must_use]
     pub const fn new(key: K, event: Event) -> Self {
         Self { key, event }
@@ -95,10 +95,10 @@ impl<K> KeyedEvent<K> {
 /// The kinds of events.
 ///
 /// [`Processing`](Self::Processing) and [`Processed`](Self::Processed) change the number in use;
-/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change the number that waits. Each of them is followed
-/// by [`InUseChanged`](Self::InUseChanged) or [`QueuedChanged`](Self::QueuedChanged) if the number differs from that of
-/// the previous event, for subscribers that watch only the numbers. A change by the passing of time is in the next
-/// event.
+/// [`Enqueued`](Self::Enqueued) and [`Dequeued`](Self::Dequeued) change the sum of the waiting costs. Each of them is
+/// followed by [`InUseChanged`](Self::InUseChanged) or [`QueuedChanged`](Self::QueuedChanged) if the number differs
+/// from that of the previous event, for subscribers that watch only the numbers. A change that only the passing of time
+/// caused is reported with the next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
@@ -117,7 +117,7 @@ pub enum EventKind {
         /// The class of the demand.
         priority: Priority,
     },
-    /// A demand left the queue: granted, refused or cancelled.
+    /// A demand left the queue: it was granted, refused or cancelled.
     Dequeued {
         /// The class of the demand.
         priority: Priority,
@@ -148,7 +148,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The class of the demand, if the event is about one.
+    /// Returns the class of the demand, if the event is about one.
     #[must_use]
     pub const fn priority(self) -> Option<Priority> {
         match self {
@@ -164,7 +164,7 @@ impl EventKind {
         }
     }
 
-    /// The name of the kind in logs and metrics.
+    /// Returns the name of the kind in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The name of the outcome in logs, spans and metrics.
+    /// Returns the name of the outcome in logs, spans and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Grant {
-    /// The number of permits.
+    /// The number of permits that were granted.
     pub cost: u64,
     /// The moment of the grant; the origin if the limiter read no clock and `timed` is false.
     pub taken: Moment,
@@ -71,7 +71,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The grant of `demand`, without a timestamp.
+    /// Returns the grant of `demand`, without a timestamp.
     #[must_use]
     pub const fn of(demand: Demand) -> Self {
         Self {
@@ -129,11 +129,11 @@ impl Demand {
 /// Only authors of limiters need it; [`Limiter`](crate::Limiter) has an example. A permit made by
 /// [`Permit::shared`](crate::Permit::shared) holds its source until it ends.
 pub trait Source: Send + Sync {
-    /// Takes back a permit, or a part of one, that is returned.
+    /// Receives a returned permit, or a part of one.
     fn give_back(&self, grant: Grant, outcome: Outcome);
 
-    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` is true if that ends the
-    /// grant, and false for a part of it.
+    /// Refunds a grant that was not used, also to a limit that is refilled with time. `whole` is true for a whole
+    /// grant, and false for a part of one.
     ///
     /// The default calls [`give_back`](Self::give_back).
     fn undo(&self, grant: Grant, whole: bool) {
@@ -141,23 +141,24 @@ pub trait Source: Send + Sync {
         self.give_back(grant, Outcome::Ignore);
     }
 
-    /// The standing at the moment of the grant, if the limiter reported it. Only a source that is made for one permit,
-    /// such as that of a limiter in a store, has it.
+    /// Returns the standing at the moment of the grant, if the limiter reported it. Only a source that is made for one
+    /// permit, such as that of a limiter in a store, has it.
     fn standing(&self) -> Option<Standing> {
         None
     }
 
-    /// The metadata of the limiter, if it has any.
+    /// Returns the metadata of the limiter, if it has any.
     fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
-    /// The current time on the clock of the limiter, if it has one.
+    /// Returns the current time on the clock of the limiter, if it has one.
     fn now(&self) -> Option<Moment> {
         None
     }
 
-    /// [`give_back`](Self::give_back) with the parts of the grant: these fit registers, and a [`Grant`] is passed in memory.
+    /// Like [`give_back`](Self::give_back), with the parts of the grant: these fit registers, and a [`Grant`] is passed
+    /// in memory.
     #[doc(hidden)]
     #[inline]
     fn give_back_parts(&self, cost: u64, taken: Moment, how: (Priority, bool), outcome: Outcome) {
@@ -171,7 +172,7 @@ pub trait Source: Send + Sync {
         self.give_back(grant, outcome);
     }
 
-    /// [`undo`](Self::undo), for a source that may have been reset in the instant of the grant.
+    /// Like [`undo`](Self::undo), for a source that may have been reset in the instant of the grant.
     #[doc(hidden)]
     fn undo_of(&self, grant: Grant, whole: bool, era: Era) {
         let _ = era;
@@ -209,7 +210,7 @@ pub trait Source: Send + Sync {
 ///
 /// [`Permit::shared`]: crate::Permit::shared
 pub trait Shareable: Source {
-    /// The same source, for [permits that outlive the borrow](crate::Permit::into_owned) of their limiter.
+    /// Returns the same source, for [permits that outlive the borrow](crate::Permit::into_owned) of their limiter.
     fn to_shared(&self) -> Arc<dyn Source>;
 }
 
@@ -239,7 +240,7 @@ impl Era {
         u8::try_from(number).map_or(Self::LOST, Self)
     }
 
-    /// The era after one more reset. When there are too many to count, nothing is undone any more.
+    /// The era after one more reset. Beyond the largest number, grants can no longer be undone.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

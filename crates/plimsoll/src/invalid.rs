@@ -19,7 +19,7 @@ pub struct InvalidLimit {
 }
 
 impl InvalidLimit {
-    /// An error about the option `field`, for rules that check their own options.
+    /// Creates an error about the option `field`, for rules that check their own options.
     ///
     /// ```
     /// use plimsoll::InvalidLimit;
@@ -36,19 +36,19 @@ impl InvalidLimit {
         }
     }
 
-    /// The name of the option.
+    /// Returns the name of the option.
     #[must_use]
     pub fn field(&self) -> &'static str {
         self.field
     }
 
-    /// The value that was passed.
+    /// Returns the value that was passed.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// The values that are allowed.
+    /// Returns the values that are allowed.
     ///
     /// It continues the word "expected", as in `at least 1`.
     #[must_use]

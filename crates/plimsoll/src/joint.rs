@@ -31,7 +31,7 @@ pub(crate) trait Joint: Shareable {
     /// Takes by the word alone. A refusal is not counted.
     fn take_word(&self, now: Moment, cost: u64) -> Word;
 
-    /// Whether its word grants. If not, the gate may grant all the same.
+    /// Whether its word grants. If not, the gate may still grant.
     fn has_room(&self, cost: u64) -> bool;
 
     /// Undoes a take by the word that was made a moment ago.
@@ -59,7 +59,7 @@ pub(crate) trait Joint: Shareable {
     /// Wakes the tasks of a transaction, and serves the remaining waiters.
     fn wake_all(&self, now: Moment, wakeups: &mut Wakeups);
 
-    /// To be called after a refusal that was counted, with no lock held.
+    /// Lets the rule learn from time. Call it after a counted refusal, with no lock held.
     fn tick(&self, now: Moment);
 
     /// Joins the queue by age. `None` if there is no queue, and room by now.
@@ -70,11 +70,11 @@ pub(crate) trait Joint: Shareable {
         since: Since,
     ) -> Result<Option<Ticket>, Denied>;
 
-    /// The status of a place. With a waker its owner waits on; without, it takes if there is room, and then need not be
-    /// woken.
+    /// The status of a place. With a waker, its owner goes on waiting; without one, it takes if there is room, and is
+    /// not woken.
     fn place(&self, ticket: Ticket, waker: Option<&Waker>) -> Place;
 
-    /// Gives a place up.
+    /// Leaves a place.
     fn leave_place(&self, ticket: Ticket, cost: u64);
 
     /// The refusal of a waiter that lost its place.
@@ -98,7 +98,7 @@ pub(crate) struct KeyGate {
 /// Reports that another limiter has replaced the one behind a name. A waiter then asks that one, and keeps its age, its
 /// deadline and its place.
 pub trait WatchReplaced: Send + Sync {
-    /// Whether the limiter was replaced. If not, `waker` is woken when it is.
+    /// Returns whether the limiter was replaced. If not, `waker` is woken when it is.
     fn is_replaced(&self, waker: &Waker) -> bool;
 
     /// Wraps a permit of the limiter behind the name as a permit of the name.

@@ -12,10 +12,10 @@ pub trait Learning<S> {
     /// Starts with a queue of this bound; returns the initial bound.
     fn begin_queue(&self, bound: u64) -> u64;
 
-    /// Whether work that starts in this tick of the machine's clock is timed.
+    /// Returns whether work that starts in this tick of the machine's clock is timed.
     fn times(&self, tick: Moment) -> bool;
 
-    /// The number of timed permits, if not all were timed.
+    /// Returns the number of timed permits, if not all were timed.
     fn timed(&self) -> Option<u64>;
 
     /// Learns from work that has ended, while `queued` waited; `untimed` permits were granted so far without being
@@ -24,11 +24,11 @@ pub trait Learning<S> {
     /// [`Sample::refused`] and [`Sample::weight`] are filled in here.
     fn learn(&self, sample: Sample, untimed: u64, queued: u64) -> bool;
 
-    /// Reports a demand that was refused for lack of room, at once or after waiting. Called very often, and with locks
-    /// held.
+    /// Reports a demand that was refused for lack of room, at once or after waiting. It is called very often, and with
+    /// locks held.
     fn refused(&self);
 
-    /// The moment of the next [`tick`](Self::tick). It comes with the first traffic at or after that.
+    /// Returns the moment of the next [`tick`](Self::tick). It comes with the first traffic at or after that.
     fn tick_at(&self) -> Moment;
 
     /// Learns from the passing of time. Called with no lock held. Returns whether to [adjust](Self::adjust).
@@ -37,8 +37,8 @@ pub trait Learning<S> {
     /// Applies the learned limit, and the bound of the queue if there is one. Called under the lock of the gate.
     fn adjust(&self, state: &mut S, bound: Option<&mut u64>);
 
-    /// The measurements, and whether there is something to [adjust](Self::adjust). The gate fills in the limit and the
-    /// bound of the queue.
+    /// Returns the measurements, and whether there is something to [adjust](Self::adjust). The gate fills in the limit
+    /// and the bound of the queue.
     fn insight(&self) -> (Insight, bool);
 }
 
@@ -74,13 +74,13 @@ pub struct Sample {
     pub overload: bool,
     /// Whether a demand was refused since the previous sample.
     pub refused: bool,
-    /// The number of permits that the sample stands for, its own included. It is 1 unless so much work ends that not
-    /// all of it is timed.
+    /// The number of permits that the sample represents, its own included. It is above 1 at high rates, where not every
+    /// permit is timed.
     pub weight: u32,
 }
 
 impl Sample {
-    /// A sample of successful work, with a weight of 1, and with no demand refused before it.
+    /// Creates a sample of successful work, with a weight of 1, and with no demand refused before it.
     #[must_use]
     pub const fn new(start: Moment, end: Moment, in_flight: u64) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Sample {
         self
     }
 
-    /// The latency of the work; 0 if the clock stepped back.
+    /// Returns the latency of the work; 0 if the clock stepped back.
     #[must_use]
     pub fn latency(&self) -> Duration {
         self.end.since(self.start)
@@ -146,7 +146,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load at `now`.
+    /// Returns the load at `now`.
     #[must_use]
     pub const fn new(now: Moment, in_flight: u64, queued: u64) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Load {
 /// assert_eq!((insight.baseline, insight.decision), (None, "start"));
 /// ```
 ///
-/// With the feature `serde` it is serialized, and not deserialized: its words live as long as the program.
+/// With the feature `serde` it implements `Serialize`, but not `Deserialize`: its texts are `&'static str`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -193,13 +193,13 @@ pub struct Insight {
     pub signal: Option<Duration>,
     /// The latest decision and its reason, in a few words.
     pub decision: &'static str,
-    /// An assumption that the algorithm cannot verify, in a few words: the limit is at its maximum, the baseline is
-    /// doubtful, the server may be shared.
+    /// An assumption that the algorithm cannot verify, in a few words, such as that the limit is at its maximum, the
+    /// baseline is doubtful, or the server may be shared.
     pub doubt: Option<&'static str>,
 }
 
 impl Insight {
-    /// An insight with this decision.
+    /// Creates an insight with this decision.
     #[must_use]
     pub fn new(decision: &'static str) -> Self {
         Self {

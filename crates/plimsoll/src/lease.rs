@@ -9,12 +9,12 @@ use crate::{Clock, Moment};
 
 /// The state of the lease behind a permit, and its fencing number. Clones are the same lease.
 ///
-/// A permit of a limit in a store that several processes share can be lost: if its lease cannot be renewed it runs out,
-/// and another process may get the permit. Permits of limits in memory have no lease. See
+/// A permit of a limit in a store that several processes share can be lost: if its lease cannot be renewed, the lease
+/// expires, and another process may get the permit. Permits of limits in memory have no lease. See
 /// [`Permit::leases`](crate::Permit::leases).
 ///
-/// Work that must not continue without its permit waits for [`lost`](Self::lost) beside its own end, and carries the
-/// [fencing number](Self::fence) in its writes: its holder always learns of the end of a lease a little late.
+/// Work that must stop without its permit awaits [`lost`](Self::lost) alongside its own result, and sends the [fencing
+/// number](Self::fence) with its writes: a holder always learns a little late that its lease has ended.
 ///
 /// ```
 /// use plimsoll::LeaseState;
@@ -33,7 +33,7 @@ struct Inner {
     fence: u64,
     lost: AtomicBool,
     clock: Option<Clock>,
-    /// When it runs out, in nanoseconds of that clock.
+    /// The moment at which it expires, in nanoseconds of that clock.
     ends: AtomicU64,
     wakers: Mutex<Wakers>,
 }
@@ -52,8 +52,8 @@ impl LeaseState {
     }
 
     /// Creates a lease that holds until `ends` by this clock, unless it is [renewed](Self::renew). From then on
-    /// [`is_lost`](Self::is_lost) is true by itself; call [`lose`](Self::lose) all the same, to wake the tasks that
-    /// wait for [`lost`](Self::lost).
+    /// [`is_lost`](Self::is_lost) is true by itself; still call [`lose`](Self::lose), to wake the tasks that wait for
+    /// [`lost`](Self::lost).
     ///
     /// ```
     /// use plimsoll::{LeaseState, ManualClock};
@@ -93,14 +93,14 @@ impl LeaseState {
         }
     }
 
-    /// The fencing number: a later lease of the same key has a larger one. Writes under a lease should carry it, and
-    /// the receiver should refuse a number smaller than the largest it has seen.
+    /// Returns the fencing number: a later lease of the same key has a larger one. Writes under a lease should carry
+    /// it, and the receiver should refuse a number smaller than the largest it has seen.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.inner.fence
     }
 
-    /// Whether the lease has run out. Another process may hold the permit now.
+    /// Returns whether the lease has expired. Another process may hold the permit now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let inner = &*self.inner;
@@ -119,7 +119,7 @@ impl LeaseState {
         }
     }
 
-    /// A future that resolves when the lease is lost, and never if it is returned before.
+    /// Returns a future that resolves when the lease is lost, and never if it is returned before.
     ///
     /// It does not borrow the permit, so both can be used in one `select!`.
     pub fn lost(&self) -> Lost {
@@ -188,7 +188,7 @@ impl Future for Lost {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         for (lease, place) in &mut self.leases {
-            // Cloned and dropped outside of the lock: either may run anything.
+            // Cloned and dropped outside of the lock: both run foreign code.
             let mut former = Some(cx.waker().clone());
             let mut wakers = lease.wakers();
             let number = *place.get_or_insert_with(|| {
@@ -224,7 +224,7 @@ impl Drop for Lost {
             let at = waiting.iter().position(|(known, _)| Some(*known) == *place);
             let former = at.map(|at| waiting.swap_remove(at));
             drop(wakers);
-            // When the lock is free: it may run anything.
+            // Dropped when the lock is free: this runs foreign code.
             drop(former);
         }
     }

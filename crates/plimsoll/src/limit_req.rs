@@ -30,8 +30,8 @@ use crate::{Gate, GateBuilder, Queue, Quota, TokenBucket};
 /// assert!(per_address.try_acquire(&7, 1).is_ok());
 /// ```
 ///
-/// Requests wait with [`acquire`](Gate::acquire); [`try_acquire`](Gate::try_acquire) refuses requests that nginx would
-/// delay. nginx counts in thousandths of a request and milliseconds; this is exact.
+/// [`acquire`](Gate::acquire) delays requests as nginx does; [`try_acquire`](Gate::try_acquire) refuses requests that
+/// nginx would delay. nginx counts in thousandths of a request and in milliseconds; this limiter is exact.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct LimitReq {
@@ -42,7 +42,7 @@ pub struct LimitReq {
 }
 
 impl LimitReq {
-    /// The rate of `rate`, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
+    /// Creates a limit of this rate, evenly spaced, without a burst. Only the rate counts: 60 a minute is 1 a second.
     pub const fn new(rate: Quota) -> Self {
         Self {
             rate,
@@ -51,11 +51,11 @@ impl LimitReq {
         }
     }
 
-    /// `requests` per second, evenly spaced, without a burst.
+    /// Creates a limit of `requests` per second, evenly spaced, without a burst.
     ///
     /// # Panics
     ///
-    /// If `requests` is 0.
+    /// Panics if `requests` is 0.
     #[track_caller]
     pub const fn per_second(requests: u64) -> Self {
         Self::new(Quota::per_second(requests))
@@ -73,7 +73,7 @@ impl LimitReq {
         self
     }
 
-    /// Delays nothing: the whole burst passes at once.
+    /// Lets the whole burst pass at once.
     pub const fn nodelay(self) -> Self {
         self.delay(u64::MAX)
     }
@@ -86,12 +86,12 @@ impl LimitReq {
         }
     }
 
-    /// The bucket of the requests that pass at once: one, and the part of the burst that is not delayed.
+    /// Returns the bucket of the requests that pass at once: one, and the part of the burst that is not delayed.
     pub const fn bucket(self) -> TokenBucket {
         TokenBucket::greedy(self.rate).burst(self.passes_at_once().saturating_add(1))
     }
 
-    /// The queue of the delayed requests: the rest of the burst.
+    /// Returns the queue of the delayed requests: the rest of the burst.
     pub const fn queue(self) -> Queue {
         Queue::fifo(self.burst - self.passes_at_once())
     }

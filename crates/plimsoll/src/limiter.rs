@@ -26,7 +26,7 @@ use internals::{refusal, saturation};
 pub(crate) use parts::{Part, PartsKind, Several, TargetOf};
 pub use parts::{Parts, Target};
 
-/// A limiter: it grants or refuses demands.
+/// A limiter, which grants or refuses demands.
 ///
 /// It covers limits that are refilled with time and limits whose permits are returned, so that code can take a `&dyn
 /// Limiter` or an `Arc<dyn Limiter>` for any algorithm. It has three verbs:
@@ -89,16 +89,19 @@ pub trait Limiter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// The numbers of the limiter, for operators: the limit, the numbers in use and waiting, totals.
+    /// Returns the numbers of the limiter, for operators: the limit, the permits in use, the waiters, and totals.
     fn snapshot(&self) -> Snapshot;
 
-    /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one.
+    /// Takes the permits, and waits in the queue of the limiter if they are not available and it has one. Nothing
+    /// happens before the first poll. The default awaits [`acquire_owned`](Self::acquire_owned).
     ///
-    /// Nothing happens before the first poll. Dropping the future leaves the queue, and loses no permit. The default
-    /// awaits [`acquire_owned`](Self::acquire_owned).
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the queue, and returns a permit that was granted but not yet received. No permit is
+    /// lost; the place in the queue is.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(async move {
             let permit = self.acquire_owned(demand).await?;
@@ -106,32 +109,33 @@ pub trait Limiter: Send + Sync {
         })
     }
 
-    /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the limiter, and can be stored.
+    /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the limiter, and can be stored.
     ///
     /// A limiter with a queue implements it. The default asks [`try_acquire`](Self::try_acquire) at once.
     fn acquire_owned(&self, demand: Demand) -> Acquire<'static> {
         Acquire::ready(self.try_acquire(demand).map(Permit::into_owned))
     }
 
-    /// Takes permits for later use, and returns when they may be used. It never waits. Dropping the reservation cancels
-    /// it.
+    /// Takes permits for later use. The [`Reservation`] says when they may be used. It never waits. Dropping the
+    /// reservation cancels it.
     ///
     /// The default reserves the permits that [`try_acquire`](Self::try_acquire) grants.
     ///
     /// # Errors
     ///
-    /// If the demand is refused, or would have to wait longer than its time-out.
+    /// Returns an error if the demand is refused, or would have to wait longer than its time-out.
     fn reserve(&self, demand: Demand) -> Result<Reservation<'_>, Denied> {
         self.try_acquire(demand).map(Reservation::ready)
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
+    /// Checks whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts
+    /// nothing.
     ///
     /// The default compares the cost with the available permits of the [snapshot](Self::snapshot).
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     fn estimate(&self, demand: Demand) -> Result<(), Denied> {
         let seen = self.snapshot();
         let cost = demand.cost;
@@ -150,35 +154,35 @@ pub trait Limiter: Send + Sync {
         ))
     }
 
-    /// The numbers to report to callers: the limit, the remainder, and when there is more. The remainder is `None` if
-    /// the limiter would have to ask a store.
+    /// Returns the numbers to report to callers: the limit, the remainder, and the time until more is available. The
+    /// remainder is `None` if the limiter would have to ask a store.
     fn standing(&self) -> Standing {
         let seen = self.snapshot();
         Standing::new(seen.limit, seen.available)
     }
 
-    /// Closes the limiter: refuses all waiters and all later demands. Permits in use can still be returned.
+    /// Closes the limiter, which refuses all waiters and all later demands. Permits in use can still be returned.
     ///
     /// The default does nothing, for limiters that are never closed.
     fn close(&self) {}
 
-    /// The name of the limiter, which its refusals carry.
+    /// Returns the name of the limiter, which its refusals carry.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// The metadata of its refusals and permits, if it has any. See [`Metadata`].
+    /// Returns the metadata of its refusals and permits, if it has any. See [`Metadata`].
     fn metadata(&self) -> Option<&Metadata> {
         None
     }
 
-    /// The clock of the limiter. Default: [`Clock::system`].
+    /// Returns the clock of the limiter. Default: [`Clock::system`].
     fn clock(&self) -> &Clock {
         static SYSTEM: LazyLock<Clock> = LazyLock::new(Clock::system);
         &SYSTEM
     }
 
-    /// The internals for the layers of this workspace. Not part of the interface.
+    /// Returns the internals for the layers of this workspace. Not part of the interface.
     #[doc(hidden)]
     fn internals(&self) -> Option<&dyn Internals> {
         None
@@ -197,26 +201,26 @@ pub trait Limiter: Send + Sync {
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
 pub trait LimiterExt: Limiter {
-    /// [`acquire`](Limiter::acquire) that blocks the thread while it waits. For threads outside of async runtimes;
+    /// Like [`acquire`](Limiter::acquire), but blocks the thread while it waits. For threads outside of async runtimes;
     /// [`Demand::within`] bounds the wait.
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
+    /// Returns [`Denied`] with the reason.
     fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         crate::blocking::wait(self.acquire(demand.into()))
     }
 
-    /// Whether there is room for another demand, granted or waiting: for callers that do not start work that would be
-    /// refused. It takes nothing and counts nothing.
+    /// Checks whether there is room for another demand, granted or waiting, so that callers need not start work that
+    /// would be refused. It takes nothing and counts nothing.
     ///
-    /// A limit that is refilled with time is saturated when nothing is available and the queue is full; a limit whose
-    /// permits are returned, when the permits in use and the waiting costs reach the limit and the bound of the queue
-    /// together.
+    /// A limit that is refilled with time is saturated when nothing is available and the queue is full. A limit whose
+    /// permits are returned is saturated when the sum of the permits in use and the waiting costs reaches the sum of
+    /// the limit and the bound of the queue.
     ///
     /// # Errors
     ///
-    /// [`Saturated`](Reason::Saturated), with the name of the limiter.
+    /// Returns a refusal with the reason [`Saturated`](Reason::Saturated) and the name of the limiter.
     #[inline]
     fn check_saturation(&self) -> Result<(), Denied> {
         match self.internals() {
@@ -225,15 +229,15 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge). A limiter that
-    /// cannot charge does nothing.
+    /// Takes `cost` after the fact, or as much of it as can be taken. See [`Gate::charge`](crate::Gate::charge). A
+    /// limiter that cannot charge does nothing.
     fn charge(&self, cost: u64) {
         if let Some(inner) = self.internals() {
             inner.charge(cost);
         }
     }
 
-    /// Corrects the cost of a permit of this limiter after work that cost more or less than was taken: as if `cost` had
+    /// Corrects the cost of a permit of this limiter after work that cost more or less than was taken, as if `cost` had
     /// been taken when the permit was granted.
     ///
     /// A limiter that does not record grants charges the difference now, or refunds it.
@@ -254,7 +258,7 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// The insight of an [adaptive](crate::adaptive) limiter; `None` for other limiters.
+    /// Returns the insight of an [adaptive](crate::adaptive) limiter; `None` for other limiters.
     ///
     /// ```
     /// use plimsoll::adaptive::{Adaptive, Verdict};
@@ -271,8 +275,8 @@ pub trait LimiterExt: Limiter {
         self.internals()?.insight()
     }
 
-    /// [`try_acquire`](Limiter::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
-    /// counted.
+    /// Like [`try_acquire`](Limiter::try_acquire), for a caller that will wait if it is refused, so that a refusal need
+    /// not be counted.
     #[doc(hidden)]
     #[inline]
     fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
@@ -282,8 +286,8 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Takes at once if the fast path can, without borrowing the limiter. `None` decides nothing: ask
-    /// [`acquire_owned`](Limiter::acquire_owned) then. A permit that returns nothing need not know its limiter:
+    /// Takes at once if the fast path can, without borrowing the limiter. `None` decides nothing: call
+    /// [`acquire_owned`](Limiter::acquire_owned) then. A permit that returns nothing need not know its limiter;
     /// [`undo`](Self::undo) refunds it.
     #[doc(hidden)]
     #[inline(always)]
@@ -311,28 +315,28 @@ pub trait LimiterExt: Limiter {
         }
     }
 
-    /// Whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no demand
-    /// waits. Such a limiter is asked last, while the grants of the others are held. So is a limiter without a known
-    /// source.
+    /// Returns whether a store has to be asked, so that [`acquire`](Limiter::acquire) is pending at first although no
+    /// demand waits. Such a limiter is asked last, while the grants of the others are held. So is a limiter without a
+    /// known source.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         self.internals()
             .is_none_or(|inner| inner.is_remote() || inner.source().is_none())
     }
 
-    /// The source to which all permits of this limiter return, if there is one.
+    /// Returns the source to which all permits of this limiter return, if there is one.
     #[doc(hidden)]
     fn source(&self) -> Option<&dyn Shareable> {
         self.internals().and_then(|inner| inner.source())
     }
 
-    /// The limiter behind this one, if this is a name. See [`Internals::target`].
+    /// Returns the limiter behind this one, if this is only a name for it. See [`Internals::target`].
     #[doc(hidden)]
     fn target(&self) -> Option<Result<Target, Denied>> {
         self.internals()?.target()
     }
 
-    /// The limiters that it consists of, for callers that ask several limiters at once.
+    /// Returns the limiters that it consists of, for callers that ask several limiters at once.
     #[doc(hidden)]
     fn parts(&self) -> Parts<'_> {
         self.internals()

@@ -7,7 +7,7 @@ use crate::invalid::InvalidLimit;
 /// It is set on a limiter ([`GateBuilder::metadata`](crate::GateBuilder::metadata),
 /// [`KeyedBuilder::metadata`](crate::KeyedBuilder::metadata)) and read from [`Denied`](crate::Denied) and
 /// [`Permit`](crate::Permit). The HTTP layers write it into the bodies of refusals, and the gRPC layers into their
-/// details. Callers can read it, so it must not contain secrets.
+/// details. Clients can read it, so it must not contain secrets.
 ///
 /// ```
 /// use plimsoll::{Gate, Metadata, TokenBucket};
@@ -27,9 +27,9 @@ use crate::invalid::InvalidLimit;
 /// # Cost
 ///
 /// A refusal carries one pointer for its limiter's name and metadata together, so metadata adds nothing to a decision.
-/// Therefore each distinct name with its metadata is stored once, for the life of the process. Describe limiters, not
-/// callers. It is small: at most [`MAX_PAIRS`](Self::MAX_PAIRS) pairs, of at most
-/// [`MAX_NAME`](Self::MAX_NAME) and [`MAX_TEXT`](Self::MAX_TEXT) bytes.
+/// For that, each distinct name with its metadata is interned for the life of the process. Describe limiters, never
+/// callers. The size is bounded: at most [`MAX_PAIRS`](Self::MAX_PAIRS) pairs, of at most [`MAX_NAME`](Self::MAX_NAME)
+/// and [`MAX_TEXT`](Self::MAX_TEXT) bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Metadata {
     phrase: Option<Box<str>>,
@@ -96,7 +96,7 @@ impl Metadata {
         Self::CODE,
     ];
 
-    /// Empty metadata.
+    /// Creates empty metadata.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -106,18 +106,18 @@ impl Metadata {
     ///
     /// # Panics
     ///
-    /// If it is empty or too long. [`try_phrase`](Self::try_phrase) returns an error instead.
+    /// Panics if it is empty or too long. [`try_phrase`](Self::try_phrase) returns an error instead.
     #[must_use]
     #[track_caller]
     pub fn phrase(self, phrase: &str) -> Self {
         or_panic(self.try_phrase(phrase))
     }
 
-    /// [`phrase`](Self::phrase) for a phrase from outside the program.
+    /// Like [`phrase`](Self::phrase), but returns an error instead of panicking. For a phrase from outside the program.
     ///
     /// # Errors
     ///
-    /// If it is empty or longer than [`MAX_TEXT`](Self::MAX_TEXT).
+    /// Returns an error if it is empty or longer than [`MAX_TEXT`](Self::MAX_TEXT).
     pub fn try_phrase(mut self, phrase: &str) -> Result<Self, InvalidLimit> {
         check("phrase", phrase, TEXT)?;
         self.phrase = Some(phrase.into());
@@ -128,18 +128,18 @@ impl Metadata {
     ///
     /// # Panics
     ///
-    /// If it is empty or too long. [`try_code`](Self::try_code) returns an error instead.
+    /// Panics if it is empty or too long. [`try_code`](Self::try_code) returns an error instead.
     #[must_use]
     #[track_caller]
     pub fn code<'v>(self, code: impl Into<MetadataValue<'v>>) -> Self {
         or_panic(self.try_code(code))
     }
 
-    /// [`code`](Self::code) for a value from outside the program.
+    /// Like [`code`](Self::code), but returns an error instead of panicking. For a value from outside the program.
     ///
     /// # Errors
     ///
-    /// If it is empty or longer than [`MAX_TEXT`](Self::MAX_TEXT).
+    /// Returns an error if it is empty or longer than [`MAX_TEXT`](Self::MAX_TEXT).
     pub fn try_code<'v>(
         mut self,
         code: impl Into<MetadataValue<'v>>,
@@ -152,21 +152,22 @@ impl Metadata {
     ///
     /// # Panics
     ///
-    /// If there are too many pairs, or the name or the value is invalid. [`try_pair`](Self::try_pair) returns an error
-    /// instead.
+    /// Panics if there are too many pairs, or the name or the value is invalid. [`try_pair`](Self::try_pair) returns an
+    /// error instead.
     #[must_use]
     #[track_caller]
     pub fn pair<'v>(self, name: &str, value: impl Into<MetadataValue<'v>>) -> Self {
         or_panic(self.try_pair(name, value))
     }
 
-    /// [`pair`](Self::pair) for a name or a value from outside the program.
+    /// Like [`pair`](Self::pair), but returns an error instead of panicking. For a name or a value from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If there are [`MAX_PAIRS`](Self::MAX_PAIRS) already; if the name is not made of lower-case letters, digits,
-    /// `_` and `-` after a letter, is too long, or is reserved for HTTP problem details, such as `status`; if the value
-    /// is an empty string, or too long.
+    /// Returns an error if there are [`MAX_PAIRS`](Self::MAX_PAIRS) already; if the name is not made of lower-case
+    /// letters, digits, `_` and `-` after a letter, is too long, or is reserved for HTTP problem details, such as
+    /// `status`; if the value is an empty string, or too long.
     pub fn try_pair<'v>(
         mut self,
         name: &str,
@@ -197,7 +198,7 @@ impl Metadata {
         self.phrase.as_deref()
     }
 
-    /// The value with this name: of a pair, [`CODE`](Self::CODE), or [`REASON_PHRASE`](Self::REASON_PHRASE).
+    /// Returns the value with this name: of a pair, [`CODE`](Self::CODE), or [`REASON_PHRASE`](Self::REASON_PHRASE).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<MetadataValue<'_>> {
         match name {
@@ -209,7 +210,7 @@ impl Metadata {
         }
     }
 
-    /// The pairs, in the order in which they were added.
+    /// Returns the pairs, in the order in which they were added.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, MetadataValue<'_>)> {
         self.pairs
             .iter()

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-/// A point in time: nanoseconds since the origin of the [`Clock`](crate::Clock) it was read from.
+/// A point in time: the nanoseconds since the origin of the [`Clock`](crate::Clock) that it was read from.
 ///
-/// Rules compute with moments only; they read no clock. Arithmetic saturates at the last moment, 584 years after the
+/// Rules compute with moments alone; they read no clock. Arithmetic saturates at the last moment, 584 years after the
 /// origin, which means "never".
 ///
 /// ```
@@ -22,40 +22,40 @@ pub struct Moment(u64);
 impl Moment {
     /// The origin of every clock.
     pub const ORIGIN: Self = Self(0);
-    /// Later than any other moment.
+    /// The last moment, which means "never".
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the clock's origin.
+    /// Creates the moment `nanos` nanoseconds after the clock's origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the clock's origin.
+    /// Returns the nanoseconds since the clock's origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Nanoseconds from `earlier` to this moment, 0 if it is not earlier.
+    /// Returns the nanoseconds from `earlier` to this moment; 0 if `earlier` is not earlier.
     #[must_use]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The time from `earlier` to this moment, zero if it is not earlier.
+    /// Returns the time from `earlier` to this moment; zero if `earlier` is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
-    /// The moment `nanos` nanoseconds later.
+    /// Returns the moment `nanos` nanoseconds later.
     #[must_use]
     pub const fn plus_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
 
-    /// The moment `span` later.
+    /// Returns the moment `span` later.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         self.plus_nanos(saturating_nanos(span))

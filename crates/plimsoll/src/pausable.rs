@@ -6,16 +6,15 @@ use crate::learning::Learning;
 use crate::rule::{Carry, Refusal, Rule, Unpacked};
 use crate::{Gate, Moment};
 
-/// A rule that can be paused: it grants nothing until a moment, whatever the inner rule would grant.
+/// A rule that can be paused: until the end of a pause it grants nothing, even if the inner rule would.
 ///
 /// A [gate](Gate::pause_until) that is paused keeps its waiters, and its counts stay as they are. Pauses do not add up:
 /// the latest end counts, and no pause ends another one early.
 ///
 /// # When to use it
 ///
-/// For a client that is asked by a service to slow down: by a `Retry-After` field, or a status such as 429 or 503. A
-/// pause holds back all callers of the limit, also those that the inner rule would grant. To stop for good,
-/// [`close`](Gate::close) the gate.
+/// For a client that a service has asked to slow down, by a `Retry-After` field or a status such as 429 or 503. A pause
+/// holds back all callers of the limit. To stop for good, [`close`](Gate::close) the gate.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Pausable, Queue, TokenBucket};
@@ -33,7 +32,7 @@ use crate::{Gate, Moment};
 /// assert!(partner.try_acquire(1).is_ok());
 /// ```
 ///
-/// The state of the gate stays behind its lock: a decision is as fast as that of a rule that is not
+/// The state of the gate stays behind its lock, so a decision is as fast as that of a rule that is not
 /// [packed](crate::Packed). Clones share the pause, so that all keys of a [`Keyed`](crate::Keyed) limit pause together.
 #[derive(Clone, Debug)]
 pub struct Pausable<R> {
@@ -43,7 +42,7 @@ pub struct Pausable<R> {
 }
 
 impl<R: Rule> Pausable<R> {
-    /// Wraps `rule`, not paused.
+    /// Wraps `rule`, without a pause.
     pub fn new(rule: R) -> Self {
         Self {
             rule,
@@ -51,7 +50,7 @@ impl<R: Rule> Pausable<R> {
         }
     }
 
-    /// The inner rule.
+    /// Returns the inner rule.
     pub const fn rule(&self) -> &R {
         &self.rule
     }
@@ -64,7 +63,7 @@ impl<R: Rule> Pausable<R> {
         self.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// The end of the current or latest pause.
+    /// Returns the end of the current or latest pause.
     ///
     /// ```
     /// use plimsoll::{Moment, Pausable, TokenBucket};
@@ -93,7 +92,7 @@ impl<R: Rule> Pausable<R> {
 }
 
 impl<R: Rule> Gate<Pausable<R>> {
-    /// Grants nothing before `until`, on its clock; waiters stay in the queue. See [`Pausable`].
+    /// Grants nothing before `until`, on the clock of the gate. Waiters stay in the queue. See [`Pausable`].
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, ManualClock, Pausable};
@@ -108,9 +107,9 @@ impl<R: Rule> Gate<Pausable<R>> {
         self.change_rule(|rule| rule.pause_until(until));
     }
 
-    /// [`pause_until`](Self::pause_until) for `span` from now.
+    /// Like [`pause_until`](Self::pause_until), for `span` from now.
     ///
-    /// For responses with a time to wait, such as a `Retry-After` field in seconds.
+    /// Use it for responses with a time to wait, such as a `Retry-After` field in seconds.
     pub fn pause_for(&self, span: Duration) {
         self.pause_until(self.precise_now().plus(span));
     }

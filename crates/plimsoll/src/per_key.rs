@@ -21,11 +21,11 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and, where it is known, the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and, where it is known, the time after which the demand would be granted.
     fn try_acquire(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied>;
 
-    /// [`try_acquire`](Self::try_acquire) by a caller that will wait if it is refused, so that a refusal need not be
-    /// counted.
+    /// Like [`try_acquire`](Self::try_acquire), for a caller that will wait if it is refused, so that a refusal need
+    /// not be counted.
     #[doc(hidden)]
     fn attempt(&self, key: &Q, demand: Demand) -> Result<Permit<'_>, Denied> {
         self.try_acquire(key, demand)
@@ -60,15 +60,15 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// [`Limiter::acquire_owned`](crate::Limiter::acquire_owned).
     fn acquire_owned(&self, key: &Q, demand: Demand) -> Acquire<'static>;
 
-    /// Takes permits of `key` for later use, and returns when they may be used. It never waits. Dropping the
-    /// reservation cancels it. See [`Limiter::reserve`](crate::Limiter::reserve).
+    /// Takes permits of `key` for later use. The [`Reservation`] says when they may be used. It never waits. Dropping
+    /// the reservation cancels it. See [`Limiter::reserve`](crate::Limiter::reserve).
     ///
     /// The default reserves the permits that [`try_acquire`](Self::try_acquire) grants. A limit with permits that do
     /// not know their key overrides it: the reservation has to return its permits.
     ///
     /// # Errors
     ///
-    /// If the demand is refused, or would have to wait longer than its time-out.
+    /// Returns an error if the demand is refused, or would have to wait longer than its time-out.
     fn reserve_owned(&self, key: &Q, demand: Demand) -> Result<Reservation<'static>, Denied> {
         let permit = self.try_acquire(key, demand)?;
         Ok(Reservation::ready(permit.into_owned()))
@@ -77,7 +77,8 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
     /// Refunds `permit`, which was granted to `key`. See [`Permit::undo`].
     fn undo(&self, key: &Q, permit: Permit<'_>);
 
-    /// Takes `cost` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    /// Takes `cost` for `key` after the fact, or as much of it as can be taken. See
+    /// [`Gate::charge`](crate::Gate::charge).
     fn charge(&self, key: &Q, cost: u64);
 
     /// Corrects the cost of a permit of `key` after the work. See [`LimiterExt::settle`](crate::LimiterExt::settle).
@@ -86,47 +87,48 @@ pub trait PerKey<Q: ?Sized>: Send + Sync {
         settle(permit, cost, undo, |more| self.charge(key, more));
     }
 
-    /// The clock of the limit, if it has one in this process.
+    /// Returns the clock of the limit, if it has one in this process.
     fn clock(&self) -> Option<&Clock> {
         None
     }
 
-    /// The standing of `key`. The remainder is `None` if the limiter would have to ask a store.
+    /// Returns the standing of `key`. The remainder is `None` if the limiter would have to ask a store.
     fn standing(&self, key: &Q) -> Standing;
 
-    /// The standing that all keys without a limit of their own have in common: the limit and its window.
+    /// Returns the standing that all keys without a limit of their own have in common: the limit and its window.
     fn promise(&self) -> Standing;
 
-    /// Whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first
+    /// Returns whether a store has to be asked, so that [`acquire_owned`](Self::acquire_owned) is pending at first
     /// although no demand waits.
     #[doc(hidden)]
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Whether undoing a grant restores the state exactly.
+    /// Returns whether undoing a grant restores the state exactly.
     #[doc(hidden)]
     fn undoes_exactly(&self) -> bool {
         true
     }
 
-    /// Whether demands may wait for a key in a queue of its own.
+    /// Returns whether demands may wait for a key in a queue of its own.
     #[doc(hidden)]
     fn has_queue(&self) -> bool {
         true
     }
 
-    /// The limiter of `key`, for callers that wait for several limiters at once. Only limits of this crate return one.
+    /// Returns the limiter of `key`, for callers that wait for several limiters at once. Only limits of this crate
+    /// return one.
     #[doc(hidden)]
     fn target(&self, key: &Q) -> Option<Result<Target, Denied>> {
         let _ = key;
         None
     }
 
-    /// The name of the limit, which its refusals carry.
+    /// Returns the name of the limit, which its refusals carry.
     fn name(&self) -> Option<&str>;
 
-    /// The metadata of its refusals, if it has any. See [`Metadata`].
+    /// Returns the metadata of its refusals, if it has any. See [`Metadata`].
     fn metadata(&self) -> Option<&Metadata> {
         None
     }

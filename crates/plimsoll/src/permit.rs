@@ -53,22 +53,22 @@ pub struct Permit<'a> {
 }
 
 impl<'a> Permit<'a> {
-    /// A permit that borrows its source. If `returns`, dropping it calls [`Source::give_back`]. For authors of limiters;
-    /// [`Limiter`](crate::Limiter) has an example.
+    /// Creates a permit that borrows its source. If `returns`, dropping it calls [`Source::give_back`]. For authors of
+    /// limiters; [`Limiter`](crate::Limiter) has an example.
     #[inline]
     pub fn new(source: &'a dyn Shareable, grant: Grant, returns: bool) -> Self {
         Self::from_origin(Origin::Borrowed(source), grant, returns)
     }
 
-    /// A permit that owns a reference to its source. If `returns`, dropping it calls [`Source::give_back`]. For authors
-    /// of limiters.
+    /// Creates a permit that owns a reference to its source. If `returns`, dropping it calls [`Source::give_back`]. For
+    /// authors of limiters.
     #[inline]
     pub fn shared(source: Arc<dyn Source>, grant: Grant, returns: bool) -> Self {
         Self::from_origin(Origin::Shared(source), grant, returns)
     }
 
-    /// A permit that does not know its limiter: dropping it returns nothing, and [`undo`](Self::undo) does nothing. Only
-    /// [`undo_by`](Self::undo_by) reaches the limiter. For authors of limiters.
+    /// Creates a permit that does not know its limiter: dropping it returns nothing, and [`undo`](Self::undo) does
+    /// nothing. Only [`undo_by`](Self::undo_by) reaches the limiter. For authors of limiters.
     #[inline]
     pub fn spent(grant: Grant) -> Self {
         Self::from_origin(Origin::Unknown, grant, false)
@@ -88,31 +88,31 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The same permit, granted after so many resets in its instant.
+    /// The same permit, granted after this number of resets in its instant.
     pub(crate) fn in_era(mut self, era: Era) -> Self {
         self.era = era;
         self
     }
 
-    /// After how many resets in its instant it was granted.
+    /// The number of resets in its instant before it was granted.
     pub(crate) fn era(&self) -> Era {
         self.era
     }
 
-    /// Whether the permit does not know its limiter, as those of a [`Keyed`](crate::Keyed) limit do not.
+    /// Returns whether the permit does not know its limiter, as those of a [`Keyed`](crate::Keyed) limit do not.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         matches!(self.source, Origin::Unknown)
     }
 
-    /// Whether dropping the permit returns anything.
+    /// Returns whether dropping the permit returns anything.
     #[inline]
     #[must_use]
     pub fn gives_back(&self) -> bool {
         self.flags.has(Flags::RETURNS)
     }
 
-    /// The data of the permit: cost, moment, class.
+    /// Returns the data of the permit: cost, moment, class.
     #[inline]
     #[must_use]
     pub fn grant(&self) -> Grant {
@@ -124,22 +124,22 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The cost that was granted; 0 once it has been returned.
+    /// Returns the cost that was granted; 0 once it has been returned.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// The class of the demand.
+    /// Returns the class of the demand.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// When the permit was granted.
+    /// Returns when the permit was granted.
     ///
-    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) reads no clock to grant on its fast path, or
-    /// to hand a returned permit on to a waiter. For such a permit this returns the moment of the call.
+    /// A limit that does not depend on time ([`Concurrency`](crate::Concurrency)) reads no clock on its fast path, or
+    /// when it hands a returned permit on to a waiter. For such a permit this returns the moment of the call.
     #[must_use]
     pub fn granted_at(&self) -> Moment {
         if self.grant().is_dated() {
@@ -148,22 +148,22 @@ impl<'a> Permit<'a> {
         self.source.get().now().unwrap_or(self.taken)
     }
 
-    /// The standing of the limit at the moment of the grant, if the limiter reported it with the grant, as a store
-    /// does.
+    /// Returns the standing of the limit at the moment of the grant, if the limiter reported it with the grant, as a
+    /// store does.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         self.source.get().standing()
     }
 
-    /// The metadata of the limiter, if it has any. A permit that [does not know its limiter](Self::is_spent), such as
-    /// that of a keyed rate, has none: ask the limiter.
+    /// Returns the metadata of the limiter, if it has any. A permit that [does not know its limiter](Self::is_spent),
+    /// such as that of a keyed rate, has none: ask the limiter.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.source.get().metadata()
     }
 
-    /// The leases behind the permit. A permit of a limit in a store has them, and can be lost; a permit of a limit in
-    /// memory has none.
+    /// Returns the leases behind the permit. A permit of a limit in a store has them, and can be lost; a permit of a
+    /// limit in memory has none.
     #[must_use]
     pub fn leases(&self) -> Vec<LeaseState> {
         let mut leases = Vec::new();
@@ -172,7 +172,7 @@ impl<'a> Permit<'a> {
         leases
     }
 
-    /// Whether a lease behind the permit has run out. Another process may hold the permit now.
+    /// Returns whether a lease behind the permit has expired. Another process may hold the permit now.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let mut lost = false;
@@ -182,7 +182,7 @@ impl<'a> Permit<'a> {
         lost
     }
 
-    /// The largest [fencing number](LeaseState::fence) of its leases, if it has any.
+    /// Returns the largest [fencing number](LeaseState::fence) of its leases, if it has any.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         let mut fence = None;
@@ -192,8 +192,8 @@ impl<'a> Permit<'a> {
         fence
     }
 
-    /// A future that resolves when the permit [is lost](Self::is_lost), and never if it cannot be. It does not hold the
-    /// permit.
+    /// Returns a future that resolves when the permit [is lost](Self::is_lost), and never if it cannot be. It does not
+    /// hold the permit.
     ///
     /// ```
     /// # use plimsoll::Permit;
@@ -299,9 +299,8 @@ impl<'a> Permit<'a> {
         self.give_back(outcome);
     }
 
-    /// Refunds the permit, also to a rate, as if it had never been granted: for work that was not needed.
-    ///
-    /// It never makes more available than there would be without the grant.
+    /// Refunds the permit, also to a rate, as if it had never been granted. Use it for work that was not needed. It
+    /// never makes more available than there would be without the grant.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -318,7 +317,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// [`undo`](Self::undo) that calls `undo` if the permit [does not know its limiter](Self::is_spent), with the
+    /// Like [`undo`](Self::undo), but calls `undo` if the permit [does not know its limiter](Self::is_spent), with the
     /// arguments of [`Source::undo`]. For authors of limiters.
     pub fn undo_by(mut self, undo: impl FnOnce(Grant, bool)) {
         if !self.is_spent() {
@@ -328,7 +327,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The same permit without the borrow of its limiter, for work that outlives it.
+    /// Returns the same permit without the borrow of its limiter, for work that outlives it.
     #[inline]
     pub fn into_owned(mut self) -> Permit<'static> {
         let permit = Permit {

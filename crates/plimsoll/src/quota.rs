@@ -26,12 +26,12 @@ pub struct Quota {
 const LONGEST: u64 = 1 << 62;
 
 impl Quota {
-    /// `units` in every `period`.
+    /// Creates a quota of `units` per `period`.
     ///
     /// # Panics
     ///
-    /// If `units` is 0, or `period` is zero or longer than 146 years. [`try_new`](Self::try_new) returns an error
-    /// instead.
+    /// Panics if `units` is 0, or `period` is zero or longer than 146 years. [`try_new`](Self::try_new) returns an
+    /// error instead.
     #[track_caller]
     pub const fn new(units: u64, period: Duration) -> Self {
         match Self::checked(units, period) {
@@ -40,11 +40,11 @@ impl Quota {
         }
     }
 
-    /// `units` in every `period`, for numbers from outside the program.
+    /// Like [`new`](Self::new), but returns an error instead of panicking. For numbers from outside the program.
     ///
     /// # Errors
     ///
-    /// If `units` is 0, or `period` is zero or longer than 146 years.
+    /// Returns an error if `units` is 0, or `period` is zero or longer than 146 years.
     pub fn try_new(units: u64, period: Duration) -> Result<Self, InvalidLimit> {
         Self::checked(units, period).map_err(|unmet| match unmet.field {
             "limit" => unmet.with(units),
@@ -83,63 +83,63 @@ impl Quota {
         Ok(Self { units, nanos })
     }
 
-    /// `units` per second.
+    /// Creates a quota of `units` per second.
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_second(units: u64) -> Self {
         Self::new(units, Duration::from_secs(1))
     }
 
-    /// `units` per minute.
+    /// Creates a quota of `units` per minute.
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_minute(units: u64) -> Self {
         Self::new(units, Duration::from_secs(60))
     }
 
-    /// `units` per hour.
+    /// Creates a quota of `units` per hour.
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_hour(units: u64) -> Self {
         Self::new(units, Duration::from_secs(3600))
     }
 
-    /// `units` per day of 24 hours.
+    /// Creates a quota of `units` per day of 24 hours.
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_day(units: u64) -> Self {
         Self::new(units, Duration::from_secs(86_400))
     }
 
-    /// `units` per week of 7 days of 24 hours.
+    /// Creates a quota of `units` per week of 7 days of 24 hours.
     ///
     /// # Panics
     ///
-    /// If `units` is 0.
+    /// Panics if `units` is 0.
     #[track_caller]
     pub const fn per_week(units: u64) -> Self {
         Self::new(units, Duration::from_secs(7 * 86_400))
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     #[must_use]
     pub const fn units(self) -> u64 {
         self.units
     }
 
-    /// The period.
+    /// Returns the period.
     #[must_use]
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.nanos)

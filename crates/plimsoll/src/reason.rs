@@ -13,7 +13,7 @@ use std::fmt;
 /// assert_eq!(denied.reason(), Reason::TooLarge);
 /// assert_eq!(denied.reason().as_str(), "too_large");
 /// ```
-// As wide as its place in a refusal: bytes that are left free there are copied one by one with it.
+// As wide as its place in a refusal: padding there would be copied byte by byte with it.
 #[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -40,7 +40,7 @@ pub enum Reason {
     KeysFull,
     /// The system has no room for more work of any caller.
     Saturated,
-    /// Dropped in favour of more important work.
+    /// The demand was dropped in favour of more important work.
     Shed,
     /// The limiter was closed.
     Closed,
@@ -51,7 +51,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The name of the reason in scenario files, configuration and metrics.
+    /// Returns the name of the reason in scenario files, configuration and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Reason {
         )
     }
 
-    /// A message for users.
+    /// Returns a message for users.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {

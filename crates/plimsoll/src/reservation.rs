@@ -20,9 +20,9 @@ use crate::reason::Reason;
 /// For callers that must know now when they may act: schedulers, batch jobs, and clients with other work to do
 /// meanwhile.
 ///
-/// Awaiting it waits for its time and yields the permit. Dropping it cancels it. Up to its time, cancelling refunds the
-/// units that no later reservation relies on; after its time it refunds nothing. [`undo`](Self::undo) is for callers
-/// that know that it has not been used.
+/// Awaiting it waits until it is ready and yields the permit. Dropping it cancels it. Before it is ready, cancelling
+/// refunds the units that no later reservation relies on; afterwards it refunds nothing. [`undo`](Self::undo) also
+/// refunds it afterwards, for callers that know that it was not used.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -85,7 +85,7 @@ where
     F: Future<Output = Result<Permit<'a>, Denied>> + Send + Unpin,
 {
     fn undo(mut self: Box<Self>) {
-        // Before its time dropping it returns it; from then on it is a permit, which can be undone.
+        // Before its time, dropping it cancels it; from then on it is a permit, which can be undone.
         let ready = Pin::new(&mut *self).poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(Ok(permit)) = ready {
             permit.undo();
@@ -150,7 +150,7 @@ pub(crate) struct Booked<'a> {
 }
 
 impl Reservation<'static> {
-    /// Polls this reservation by a function, which may replace it.
+    /// Polls this reservation with a function, which may replace it.
     #[doc(hidden)]
     pub fn followed(
         self,
@@ -161,7 +161,7 @@ impl Reservation<'static> {
         Self::of(made_at, ready_at, Followed { first, by })
     }
 
-    /// The same reservation with a shorter lifetime.
+    /// Returns the same reservation with a shorter lifetime.
     #[doc(hidden)]
     pub fn for_borrow<'a>(self) -> Reservation<'a> {
         let (made_at, ready_at) = (self.made_at, self.ready_at());
@@ -196,7 +196,7 @@ impl<'a> Reservation<'a> {
         Self::of(made_at, ready_at, Foreign(permit))
     }
 
-    /// [`from_future`](Self::from_future) for a reservation with its own undo.
+    /// Like [`from_future`](Self::from_future), for a reservation with its own undo.
     pub(crate) fn of(
         made_at: Moment,
         ready_at: Option<Moment>,
@@ -214,11 +214,11 @@ impl<'a> Reservation<'a> {
         }
     }
 
-    /// Cancels the reservation as if it had never been made, also after its time: for callers that reserve from several
-    /// limiters and are refused by one of them.
+    /// Cancels the reservation as if it had never been made, even if it is ready. Use it if one of several limiters has
+    /// refused its part.
     ///
-    /// Dropping it, in contrast, counts it as used from its time on. Units that later reservations rely on are refunded
-    /// once those are undone.
+    /// In contrast, a reservation that is dropped after it was ready counts as used. Units that later reservations rely
+    /// on are refunded once those are undone.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingLog};
@@ -248,20 +248,20 @@ impl<'a> Reservation<'a> {
         }
     }
 
-    /// The time from when the reservation was made to when it is ready; `None` if that depends on permits that are
-    /// returned.
+    /// Returns the time from the making of the reservation until it is ready; `None` if that depends on permits that
+    /// other callers return.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.ready_at().map(|ready_at| ready_at.since(self.made_at))
     }
 
-    /// The moment at which the reservation was made.
+    /// Returns the moment at which the reservation was made.
     #[must_use]
     pub fn made_at(&self) -> Moment {
         self.made_at
     }
 
-    /// The moment at which the reservation is ready, if that is known.
+    /// Returns the moment at which the reservation is ready, if that is known.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, ManualClock, Queue, TokenBucket};
@@ -295,7 +295,7 @@ impl<'a> Reservation<'a> {
     ///
     /// # Errors
     ///
-    /// If the limiter was closed, or the reservation held a place in the queue and lost it.
+    /// Returns an error if the limiter was closed, or the reservation held a place in the queue and lost it.
     pub fn wait_blocking(self) -> Result<Permit<'a>, Denied> {
         crate::blocking::wait(self)
     }

@@ -15,12 +15,12 @@ pub use refusal::Refusal;
 /// An algorithm: the state of a limiter, and its decisions.
 ///
 /// A rule is pure. It has parameters and functions of a state, a moment and a cost; it owns no clock, takes no lock and
-/// never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue, reservations, refusals and totals,
-/// [`Keyed`](crate::Keyed) into one limit for each of many keys. So a new algorithm is one file that implements the
-/// eight required items of this trait.
+/// never waits. [`Gate`](crate::Gate) turns any rule into a limiter with a queue, reservations, refusals and totals;
+/// [`Keyed`](crate::Keyed) turns it into a limit for each of many keys. So a new algorithm is one file that implements
+/// the eight required items of this trait.
 ///
-/// Moments may step back. A rule treats a moment before one it has already seen as if time had stood still; it must
-/// never grant more for it.
+/// Moments may step back. A rule treats a moment before one that it has already seen as if no time had passed, and must
+/// never grant more because of it.
 ///
 /// # Example
 ///
@@ -112,29 +112,30 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// [`Unpacked`].
     type Fast: Packed<Self>;
 
-    /// The most that can be granted at once. A higher cost is too large.
+    /// Returns the most that can be granted at once. A higher cost can never be granted.
     fn limit(&self) -> u64;
 
-    /// The state of a limiter that starts, or starts anew, at `now`.
+    /// Returns the state of a limiter that starts, or is reset, at `now`.
     fn fresh(&self, now: Moment) -> Self::State;
 
-    /// Takes `cost` now, or returns when it would fit if nothing else were taken. `cost` is at least 1.
+    /// Takes `cost` now, or returns the moment at which it would fit if nothing else were taken. `cost` is at least 1.
     ///
     /// # Errors
     ///
-    /// If it does not fit now. The state is then equivalent to the one before.
+    /// Returns an error if it does not fit now. The state is then equivalent to the one before.
     fn take(&self, state: &mut Self::State, now: Moment, cost: u64) -> Result<(), Refusal>;
 
-    /// The amount that could be taken now.
+    /// Returns the amount that could be taken now.
     fn available(&self, state: &Self::State, now: Moment) -> u64;
 
-    /// Undoes, now, a take of `cost` that was [recorded at](Self::recorded_at) `taken`; or returns a permit.
+    /// Undoes at `now` a take of `cost` that was [recorded at](Self::recorded_at) `taken`, or returns a permit.
     ///
-    /// It never frees more than was taken then and is still held: units that have left their window or have been
-    /// refilled since are not freed again.
+    /// It never frees more than was taken then and is still held: units that have since left their window or been
+    /// refilled are not freed again.
     fn refund(&self, state: &mut Self::State, now: Moment, taken: Moment, cost: u64);
 
-    /// The moment at which the whole limit is available again if nothing else is taken; `None` if that is not known.
+    /// Returns the moment at which the whole limit is available again if nothing else is taken; `None` if that is not
+    /// known.
     fn full_at(&self, state: &Self::State, now: Moment) -> Option<Moment>;
 
     /// Whether permits are returned when they are dropped.
@@ -144,12 +145,12 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     ///
-    /// The refusal that `take` would return.
+    /// Returns the refusal that `take` would return.
     fn peek(&self, state: &Self::State, now: Moment, cost: u64) -> Result<(), Refusal> {
         self.take(&mut state.clone(), now, cost)
     }
 
-    /// The amount that is taken and not yet returned or refilled.
+    /// Returns the amount that is taken and not yet returned or refilled.
     fn in_use(&self, state: &Self::State, now: Moment) -> u64 {
         self.limit() - self.available(state, now)
     }
@@ -157,11 +158,11 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     // Optional refinements.
 
     /// Whether [`refund`](Self::refund) right after [`take`](Self::take), at the same moment, restores the state
-    /// exactly: from then on every question is answered as if nothing had been taken. Where it does not, a demand on
-    /// several limits asks this one with [`peek`](Self::peek) before it takes.
+    /// exactly: every later answer is then the same as if nothing had been taken. If it does not, a demand on several
+    /// limits asks this one with [`peek`](Self::peek) before it takes.
     const EXACT_REFUNDS: bool = true;
 
-    /// [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types in which it depends on the value.
+    /// Returns [`EXACT_REFUNDS`](Self::EXACT_REFUNDS) of this rule, for types in which it depends on the value.
     fn refunds_exactly(&self) -> bool {
         Self::EXACT_REFUNDS
     }
@@ -169,19 +170,19 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
     /// Whether [`refused`](Self::refused) changes the state.
     const REMEMBERS_REFUSALS: bool = false;
 
-    /// Called once, when a limiter with this rule is built.
+    /// Starts the rule. Called once, when a limiter with this rule is built.
     fn begin(&mut self, start: Moment) {
         let _ = start;
     }
 
-    /// The state of a new key, at `now`, of a limiter that started earlier: windows and refills of all keys are counted
-    /// from the start of the limiter.
+    /// Returns the state of a new key, at `now`, of a limiter that started earlier: windows and refills of all keys are
+    /// counted from the start of the limiter.
     fn fresh_key(&self, now: Moment) -> Self::State {
         self.fresh(now)
     }
 
-    /// The moment from which a state equals that of a [new key](Self::fresh_key), so that evicting it changes no
-    /// answer; `None` if that is not known.
+    /// Returns the moment from which a state equals that of a [new key](Self::fresh_key), so that evicting it changes
+    /// no answer; `None` if that is not known.
     ///
     /// A state that is better than a new one does not equal it, and neither does one that is worse. A limit with keys
     /// that start with less than they can hold evicts none of them before there are `max_keys`: it returns the last
@@ -190,19 +191,19 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.full_at(state, now)
     }
 
-    /// The moment under which the [`take`](Self::take) that has just been made at `now` is recorded, to be passed to
-    /// [`refund`](Self::refund). It is later than `now` if the state has seen a later moment before: two threads may
-    /// read the clock in one order and take in the other.
+    /// Returns the moment under which the [`take`](Self::take) that has just been made at `now` is recorded, to be
+    /// passed to [`refund`](Self::refund). It is later than `now` if the state has seen a later moment before: two
+    /// threads may read the clock in one order and take in the other.
     #[inline]
     fn recorded_at(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
         now
     }
 
-    /// Called once for a demand that is refused for lack of room, with the answer of [`take`](Self::take); returns the
-    /// refusal for the caller. Only a rule that [remembers](Self::REMEMBERS_REFUSALS) refusals is called, and it must
-    /// be [`Unpacked`]: refusals on the fast path are not reported. A cost of 0 is a probe, and its refusal is not
-    /// remembered.
+    /// Remembers a refusal for lack of room. Called once for each such demand, with the answer of [`take`](Self::take);
+    /// returns the refusal for the caller. Only a rule that [remembers](Self::REMEMBERS_REFUSALS) refusals is called,
+    /// and it must be [`Unpacked`]: refusals on the fast path are not reported. A cost of 0 is a probe, and its refusal
+    /// is not remembered.
     fn refused(
         &self,
         state: &mut Self::State,
@@ -214,21 +215,21 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         refusal
     }
 
-    /// The remainder of the limit, whether or not it could be taken now, for refusals.
+    /// Returns the remainder of the limit, whether or not it could be taken now, for refusals.
     fn remaining(&self, state: &Self::State, now: Moment) -> u64 {
         self.available(state, now)
     }
 
-    /// The state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule cannot
-    /// go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may be above
-    /// the limit.
+    /// Returns the state after taking `cost` ahead of time, and when it may be used. `None`, the default, if this rule
+    /// cannot go into debt; a reservation then takes a place in the queue. The cost of a [charge](Self::charge) may be
+    /// above the limit.
     fn book(&self, state: &Self::State, now: Moment, cost: u64) -> Option<(Self::State, Moment)> {
         let _ = (state, now, cost);
         None
     }
 
-    /// Takes `cost` after the fact, unconditionally. A rule that [books](Self::book) goes into debt; another takes as
-    /// much as is available.
+    /// Takes `cost` after the fact, unconditionally. A rule that [books](Self::book) goes into debt; any other takes
+    /// what is available.
     fn charge(&self, state: &mut Self::State, now: Moment, cost: u64) {
         if cost == 0 {
             return;
@@ -243,8 +244,8 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         }
     }
 
-    /// Corrects, now, a take of `estimate` at `taken` that turned out to cost `actual`: as if `actual` had been taken
-    /// at `taken`.
+    /// Corrects at `now` a take of `estimate` at `taken` that turned out to cost `actual`, as if `actual` had been
+    /// taken at `taken`.
     ///
     /// The refill since then counts against the actual cost, not against the estimate.
     fn settle(
@@ -257,7 +258,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         let mut alone = self.fresh_key(taken);
         self.charge(&mut alone, taken, estimate.abs_diff(actual));
         if self.full_at(&alone, now).is_some_and(|full| full <= now) {
-            // It was refilled, or left its window: other takes account for the usage now.
+            // It was refilled, or has left its window: the current usage is due to other takes.
             return;
         }
         match actual.checked_sub(estimate) {
@@ -271,7 +272,7 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         self.refund(state, now, now, amount);
     }
 
-    /// The time in which the whole limit is refilled, if time refills it, for headers and descriptions.
+    /// Returns the time in which the whole limit is refilled, if time refills it, for headers and descriptions.
     fn window(&self, now: Moment) -> Option<Duration> {
         if Self::RETURNS_PERMITS {
             return None;
@@ -284,19 +285,20 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
             }
             self.full_at(&state, at)
         };
-        // Windows may have begun before: the one after this one is whole.
+        // The current window may have begun earlier; the one after it is whole.
         let border = full_after(now)?;
         full_after(border).map(|full| full.since(border))
     }
 
-    /// The moment from which refill is lost if nothing is taken before. Until then the waiters of this rule may be
-    /// served late; a rule that cannot tell returns `now`, and its waiters are served to the moment.
+    /// Returns the moment from which refill is lost if nothing is taken before. Until then the waiters of this rule may
+    /// be served late, in batches. A rule that does not know the moment returns `now`, and its waiters are served
+    /// exactly on time.
     fn overflows_from(&self, state: &Self::State, now: Moment) -> Moment {
         let _ = state;
         now
     }
 
-    /// The state with which this rule replaces `old`, so that a limit can be changed while it is used.
+    /// Returns the state with which this rule replaces `old`, so that a limit can be changed while it is used.
     ///
     /// By default the usage counts as if it had been taken now, up to the limit.
     fn adopt(&self, old: &Self, state: &Self::State, now: Moment, carry: Carry) -> Self::State
@@ -314,16 +316,16 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
 
     // For the rules of this crate.
 
-    /// Takes `cost` for permits that a replaced limiter granted: also above the limit, where permits are returned.
+    /// Takes `cost` for permits that a replaced limiter granted. If permits are returned, it may exceed the limit.
     #[doc(hidden)]
     fn occupy(&self, state: &mut Self::State, now: Moment, cost: u64) {
         self.charge(state, now, cost);
     }
 
-    /// Whether earlier grants can still be [refunded](Self::refund) into a state that was [adopted](Self::adopt) with
-    /// this `carry`.
+    /// Returns whether earlier grants can still be [refunded](Self::refund) into a state that was
+    /// [adopted](Self::adopt) with this `carry`.
     ///
-    /// A state that starts anew with a sum does not record which grants are in it, nor the refill before the change:
+    /// A new state that starts with a sum does not record which grants are in it, nor the refill before the change:
     /// undoing an older grant would free permits of other callers. Only permits can always be returned.
     #[doc(hidden)]
     fn keeps_grants(&self, carry: Carry) -> bool {
@@ -331,33 +333,33 @@ pub trait Rule: Send + Sync + fmt::Debug + 'static {
         Self::RETURNS_PERMITS
     }
 
-    /// Whether usage is compared with one limit. If not, a queue counts only the waiting costs.
+    /// Returns whether usage is compared with one limit. If not, a queue counts only the waiting costs.
     #[doc(hidden)]
     fn has_one_limit(&self) -> bool {
         true
     }
 
-    /// The longest wait of a reservation whose demand does not limit it.
+    /// Returns the longest wait of a reservation whose demand does not limit it.
     #[doc(hidden)]
     fn longest_wait(&self) -> Option<Duration> {
         None
     }
 
-    /// The moment at which it [began](Self::begin), if its answers depend on that.
+    /// Returns the moment at which it [began](Self::begin), if its answers depend on that.
     #[doc(hidden)]
     fn began(&self) -> Moment {
         Moment::ORIGIN
     }
 
-    /// Whether a state from outside the program can be one of this rule.
+    /// Returns whether a state from outside the program can be one of this rule.
     #[doc(hidden)]
     fn knows(&self, state: &Self::State) -> bool {
         let _ = state;
         true
     }
 
-    /// This rule as one that learns from the work it admits, if it does. Only a rule that [returns
-    /// permits](Self::RETURNS_PERMITS) can.
+    /// Returns this rule as one that learns from the work it admits, if it does. Only a rule that [returns
+    /// permits](Self::RETURNS_PERMITS) can learn.
     #[doc(hidden)]
     #[inline(always)]
     fn learning(&self) -> Option<&dyn Learning<Self::State>> {

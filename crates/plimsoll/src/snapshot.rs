@@ -37,7 +37,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The snapshot of a limiter without a queue, for authors of limiters. `in_use` is `limit - available`.
+    /// Creates a snapshot of a limiter without a queue, for authors of limiters. `in_use` is `limit - available`.
     ///
     /// ```
     /// use plimsoll::Snapshot;
@@ -73,69 +73,69 @@ impl Snapshot {
         self
     }
 
-    /// The most that can be granted at once.
+    /// Returns the most that can be granted at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The amount that could be granted now.
+    /// Returns the amount that could be granted now.
     #[must_use]
     pub fn available(&self) -> u64 {
         self.available
     }
 
-    /// The amount that was granted and is not yet returned or refilled.
+    /// Returns the amount that was granted and is not yet returned or refilled.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.in_use
     }
 
-    /// The bound of the queue, 0 without one.
+    /// Returns the bound of the queue, 0 without one.
     #[must_use]
     pub fn queue_bound(&self) -> u64 {
         self.queue_bound
     }
 
-    /// The sum of the costs that wait; a cost of 0 counts as 1.
+    /// Returns the sum of the waiting costs; a cost of 0 counts as 1.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// The number of demands that wait.
+    /// Returns the number of demands that wait.
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters
     }
 
-    /// The number of granted demands so far; 0 if the limiter does not [count](crate::GateBuilder::totals).
+    /// Returns the number of granted demands so far; 0 if the limiter does not [count](crate::GateBuilder::totals).
     #[must_use]
     pub fn granted_total(&self) -> u64 {
         self.granted
     }
 
-    /// The number of refused demands so far, refused at once or after waiting; 0 if the limiter does not
+    /// Returns the number of refused demands so far, refused at once or after waiting; 0 if the limiter does not
     /// [count](crate::GateBuilder::totals).
     #[must_use]
     pub fn denied_total(&self) -> u64 {
         self.denied
     }
 
-    /// The number of refused demands that were evicted from the queue.
+    /// Returns the number of refused demands that were evicted from the queue.
     #[must_use]
     pub fn evicted_total(&self) -> u64 {
         self.evicted
     }
 
-    /// The number of demands that their callers cancelled while they waited. They count neither as granted nor as
-    /// refused.
+    /// Returns the number of demands that their callers cancelled while they waited. They count neither as granted nor
+    /// as refused.
     #[must_use]
     pub fn cancelled_total(&self) -> u64 {
         self.cancelled
     }
 
-    /// The share of the limit in use: 0 idle, 1 all in use.
+    /// Returns the part of the limit that is in use: 0 if idle, 1 if all of it is in use.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
     pub fn saturation(&self) -> f64 {

@@ -3,11 +3,10 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::rule::Rule;
 
-/// The numbers of a limit for its callers: the limit, the remainder, and when there is more.
+/// The numbers of a limit for its callers: the limit, the remainder, and the time until more is available.
 ///
-/// It holds the values of the `RateLimit` and `RateLimit-Policy` headers, and it is a copy: by the time it is read,
-/// other callers may have taken permits. [`Snapshot`](crate::Snapshot) is for operators, and also counts waiters and
-/// totals.
+/// It holds the values of the `RateLimit` and `RateLimit-Policy` headers. It is a copy: by the time it is read, other
+/// callers may have taken permits. [`Snapshot`](crate::Snapshot) is for operators, and also counts waiters and totals.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Standing, TokenBucket};
@@ -43,7 +42,7 @@ pub struct Standing {
     /// The amount that could be granted now. `None` if the limiter would have to ask a store.
     pub remaining: Option<u64>,
     /// The time after which more than `remaining` is available if no other demand is granted. `None` if everything is
-    /// available, or the time is not known, as for permits that other callers return.
+    /// available, or if the time is not known because other callers have to return permits.
     pub more_after: Option<Duration>,
     /// The time after which the whole limit is available again if no other demand is granted. `None` if it is available
     /// already, or the time is not known.
@@ -56,7 +55,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// A standing with this limit and this remainder.
+    /// Creates a standing with this limit and this remainder.
     #[must_use]
     pub const fn new(limit: u64, remaining: u64) -> Self {
         let mut standing = Self::of_limit(limit);
@@ -64,7 +63,7 @@ impl Standing {
         standing
     }
 
-    /// A standing with this limit and an unknown remainder.
+    /// Creates a standing with this limit and an unknown remainder.
     #[must_use]
     pub const fn of_limit(limit: u64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The primitives that gates and clocks are built on, so that the model checker can put its own in their place.
+//! The primitives that gates and clocks use, so that the model checker can replace them by its own.
 
 use std::ops::Deref;
 use std::sync::PoisonError;
@@ -25,12 +25,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A value on a cache line of its own.
 ///
-/// Threads that exchange one word take its line from each other. What else lies there goes with it: a thread that reads it after
-/// its exchange has to fetch the line back first, and takes it from the thread that has it by then. And without this, what
-/// else lies there depends on where the allocator happens to put the limiter.
+/// Threads that exchange one word take its cache line from each other. Other data on that line would move with it: a
+/// thread that reads such data after its exchange would have to fetch the line back from another thread. Without this
+/// type, the other data on the line would depend on where the allocator puts the limiter.
 ///
-/// Not in models: several gates are locked in the order of their addresses, and what the allocator aligns lies elsewhere in each
-/// run of a model, which has to be the same.
+/// It is not aligned in models: several gates are locked in the order of their addresses, and aligned allocations have
+/// other addresses in each run of a model, while all runs must be the same.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 

@@ -64,7 +64,7 @@ impl Totals {
         self.0.is_some()
     }
 
-    /// Granted and denied so far.
+    /// The numbers of granted and refused demands so far.
     pub(crate) fn sum(&self) -> (u64, u64) {
         let cells = self.0.iter().flat_map(|cells| cells.iter());
         cells.fold((0, 0), |(granted, denied), cell| {
@@ -78,7 +78,7 @@ impl Totals {
 
 #[inline(always)]
 fn count(cells: &[Cells; OWN + 1], of: impl Fn(&Cells) -> &AtomicU64) {
-    // One comparison distinguishes threads with a cell of their own from all others, those without a number included.
+    // One comparison distinguishes threads with a cell of their own from all others, including those without a number.
     match cells[..OWN].get(NUMBER.get()) {
         Some(cell) => add_alone(of(cell)),
         None => count_shared(cells, of),

@@ -66,7 +66,7 @@ impl First {
 #[cold]
 pub(crate) fn discard(panic: Payload) {
     if let Err(again) = isolated(|| drop(panic)) {
-        // It panics when it is dropped, perhaps again and again; leaking its memory is the smaller loss.
+        // Its drop panics, perhaps repeatedly; leaking its memory is the lesser evil.
         Box::leak(again);
     }
 }

@@ -6,7 +6,7 @@ use crate::unwind::quietly;
 
 /// The work that is left when the lock is free: set the alarm, and wake the tasks of settled demands.
 ///
-/// Mostly it is one task. Further wakers go to a list that the thread reuses.
+/// Usually this is one task. Further wakers go to a list that the thread reuses.
 #[derive(Default)]
 pub(crate) struct Wakeups {
     first: Option<Waker>,
@@ -39,7 +39,7 @@ impl Wakeups {
         self.more.push(waker);
     }
 
-    /// Whether there are `most` tasks to wake beside the first.
+    /// Whether there are `most` tasks to wake in addition to the first.
     pub(crate) fn has(&self, most: usize) -> bool {
         self.more.len() >= most
     }

@@ -38,17 +38,17 @@ impl CgroupCpu {
     ///
     /// # Errors
     ///
-    /// If there is none, or not on Linux.
+    /// Returns an error if there is none, or not on Linux.
     pub fn detect() -> Result<Self, SourceError> {
         Self::below(Root::of_machine("the processor time of a cgroup")?)
     }
 
-    /// [`detect`](Self::detect) with `/proc` and `/sys` below another root, for tests and for containers that mount the
-    /// files of their host.
+    /// Like [`detect`](Self::detect), with `/proc` and `/sys` below another root, for tests and for containers that
+    /// mount the files of their host.
     ///
     /// # Errors
     ///
-    /// As [`detect`](Self::detect).
+    /// Returns the errors of [`detect`](Self::detect).
     pub fn detect_under(root: impl AsRef<Path>) -> Result<Self, SourceError> {
         Self::below(Root::at(root.as_ref()))
     }
@@ -68,11 +68,11 @@ impl CgroupCpu {
         Ok(found)
     }
 
-    /// The smallest quota that applies to this process, in cores. `None` if its time is not limited.
+    /// Returns the smallest quota that applies to this process, in cores. `None` if its time is not limited.
     ///
     /// # Errors
     ///
-    /// If a file is not as expected.
+    /// Returns an error if a file is not as expected.
     pub fn quota(&self) -> Result<Option<f64>, SourceError> {
         Ok(self.tightest()?.map(|(_, cores)| cores))
     }

@@ -66,17 +66,17 @@ impl CgroupMemory {
     ///
     /// # Errors
     ///
-    /// If there is none, or its memory is not accounted for (as in the root cgroup), or not on Linux.
+    /// Returns an error if there is none, or its memory is not accounted for (as in the root cgroup), or not on Linux.
     pub fn detect() -> Result<Self, SourceError> {
         Self::below(Root::of_machine("the memory of a cgroup")?)
     }
 
-    /// [`detect`](Self::detect) with `/proc` and `/sys` below another root, for tests and for containers that mount the
-    /// files of their host.
+    /// Like [`detect`](Self::detect), with `/proc` and `/sys` below another root, for tests and for containers that
+    /// mount the files of their host.
     ///
     /// # Errors
     ///
-    /// As [`detect`](Self::detect).
+    /// Returns the errors of [`detect`](Self::detect).
     pub fn detect_under(root: impl AsRef<Path>) -> Result<Self, SourceError> {
         Self::below(Root::at(root.as_ref()))
     }
@@ -88,13 +88,13 @@ impl CgroupMemory {
         Ok(found)
     }
 
-    /// The smallest limit that applies to this process, in bytes. `None` if its memory is not limited.
+    /// Returns the smallest limit that applies to this process, in bytes. `None` if its memory is not limited.
     ///
     /// It is read now, so it may differ from the limit of the last sample.
     ///
     /// # Errors
     ///
-    /// If a file is not as expected.
+    /// Returns an error if a file is not as expected.
     pub fn limit(&self) -> Result<Option<u64>, SourceError> {
         Ok(self.tightest()?.map(|(_, limit)| limit))
     }

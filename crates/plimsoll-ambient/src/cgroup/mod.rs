@@ -1,4 +1,4 @@
-//! The cgroups this process is in.
+//! The cgroups of this process.
 
 mod cpu;
 mod memory;

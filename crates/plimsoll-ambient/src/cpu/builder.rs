@@ -10,7 +10,7 @@ use crate::source::CpuSource;
 use crate::watch::{Gauge, Settings, Watch};
 use crate::{BuildError, Sampler};
 
-/// The settings of a [`CpuLimiter`]. Made by [`CpuLimiter::builder`].
+/// The settings of a [`CpuLimiter`]. [`CpuLimiter::builder`] returns them.
 ///
 /// ```
 /// use plimsoll::{ManualClock, Queue};
@@ -51,8 +51,8 @@ impl CpuLimiter {
 impl CpuLimiterBuilder {
     /// Sets the time constant of the average; 0 switches smoothing off. Default: 5 s.
     ///
-    /// From idling to a full load, a threshold of `p` percent is reached after `-ln(1 - p/100)` times this:
-    /// 80 % after 1.6 times, 95 % after 3 times. 100 % is reached only without smoothing.
+    /// When the load changes from idle to full, a threshold of `p` percent is reached after `-ln(1 - p/100)` times this
+    /// constant: 80 % after 1.6 times, 95 % after 3 times. 100 % is reached only without smoothing.
     pub fn smoothing(mut self, constant: Duration) -> Self {
         self.smoothing = constant;
         self
@@ -68,7 +68,7 @@ impl CpuLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, or a check interval of 0.
+    /// Returns [`Invalid`](BuildError::Invalid): a threshold of 0 or above 100 percent, or a check interval of 0.
     /// [`Source`](BuildError::Source): the first measurement failed.
     pub fn build(self, sampler: &Sampler) -> Result<CpuLimiter, BuildError> {
         self.settings.check()?;

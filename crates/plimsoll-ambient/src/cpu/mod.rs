@@ -19,10 +19,10 @@ use smooth::Smooth;
 
 /// A limiter that is saturated while too much processor time is in use. Clones share their state.
 ///
-/// A sample is the share of the available time that was used since the last sample. Samples are averaged exponentially:
-/// after one [`smoothing`](CpuLimiterBuilder::smoothing) time 63 % of the average is new, however often samples are
-/// taken. The limiter is saturated while the average is at or above the threshold. The average starts at 0, so a busy
-/// start-up does not saturate it at once.
+/// A sample is the fraction of the available time that was used since the last sample. Samples are averaged
+/// exponentially: after one [`smoothing`](CpuLimiterBuilder::smoothing) time, 63 % of the average is new, however often
+/// samples are taken. The limiter is saturated while the average is at or above the threshold. The average starts at 0,
+/// so a busy start-up does not saturate it at once.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -45,11 +45,12 @@ use smooth::Smooth;
 ///
 /// # What is measured
 ///
-/// By default the time of the [cgroup](crate::CgroupCpu) if it has a quota, otherwise that of the [process](crate::ProcessCpu).
+/// By default the processor time of the [cgroup](crate::CgroupCpu) if it has a quota, otherwise that of the
+/// [process](crate::ProcessCpu).
 ///
 /// # When it opens again
 ///
-/// With the first average below the threshold. The smoothing keeps it from flapping.
+/// It opens again with the first average below the threshold. The smoothing prevents flapping.
 #[derive(Clone)]
 pub struct CpuLimiter {
     watch: Arc<Watch>,
@@ -71,7 +72,8 @@ impl Load {
 }
 
 impl CpuLimiter {
-    /// The average load: 0 is idle, 1 is all available time. It can exceed 1 for a moment where quotas allow bursts.
+    /// Returns the average load: 0 is idle, 1 is all available time. It can exceed 1 for a moment where quotas allow
+    /// bursts.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.load.get()
@@ -105,7 +107,7 @@ impl Gauge for CpuGauge {
             return Err(SourceError::new("the source says there are no processors"));
         }
         let step = self.before.map(|(then, before)| {
-            // A counter that runs backwards is another counter: the process was moved to another cgroup.
+            // A counter that goes backwards is a different one: the process was moved to another cgroup.
             (now.since(then), reading.used.saturating_sub(before.used))
         });
         match step {

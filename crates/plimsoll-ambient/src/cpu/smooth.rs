@@ -2,8 +2,8 @@ use std::time::Duration;
 
 /// An average in which old samples fade with time, not with the number of samples.
 ///
-/// A sample stands for the time since the one before. If that was `t`, it weighs `1 - e^(-t/T)`: two steps of
-/// the same value then do exactly what one step over both times would.
+/// A sample represents the time since the previous one. If that was `t`, it weighs `1 - e^(-t/T)`: two steps of the
+/// same value then have exactly the effect of one step over both times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Smooth {
     constant: f64,

@@ -9,7 +9,7 @@ use crate::source::MemorySource;
 use crate::watch::{Settings, Watch};
 use crate::{Amount, BuildError, Sampler};
 
-/// The settings of a [`MemoryLimiter`]. Made by [`MemoryLimiter::builder`].
+/// The settings of a [`MemoryLimiter`]. [`MemoryLimiter::builder`] returns them.
 ///
 /// ```
 /// use plimsoll::ManualClock;
@@ -48,8 +48,8 @@ impl MemoryLimiter {
 }
 
 impl MemoryLimiterBuilder {
-    /// Sets the distance from the soft limit up to the hard limit: the growth to expect between two samples. Default: a
-    /// fifth of the hard limit. A percentage refers to the total memory, not to the hard limit.
+    /// Sets the difference between the hard limit and the soft limit: the growth to expect between two samples.
+    /// Default: a fifth of the hard limit. A percentage refers to the total memory, not to the hard limit.
     pub fn spike(mut self, spike: Amount) -> Self {
         self.limits.spike = Some(spike);
         self
@@ -65,9 +65,9 @@ impl MemoryLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike as large as the hard limit, a check
-    /// interval of 0, or percentages with a source that knows no total. [`Source`](BuildError::Source): the first
-    /// measurement failed.
+    /// Returns [`Invalid`](BuildError::Invalid): a limit of 0, a percentage above 100, a spike as large as the hard
+    /// limit, a check interval of 0, or percentages with a source that does not know the total.
+    /// [`Source`](BuildError::Source): the first measurement failed.
     pub fn build(self, sampler: &Sampler) -> Result<MemoryLimiter, BuildError> {
         self.settings.check()?;
         let limits = self.limits;

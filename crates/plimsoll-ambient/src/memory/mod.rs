@@ -49,9 +49,9 @@ use plimsoll::Moment;
 ///
 /// # When it opens again
 ///
-/// With the first sample below the soft limit. There is no second, lower threshold: the answer changes at most once in a
-/// check interval, so it cannot flap faster than that, and allocators retain some of the memory they free, so a much
-/// lower threshold might never be reached again.
+/// It opens again with the first sample below the soft limit. There is no second, lower threshold: the answer changes
+/// at most once in a check interval, so it cannot flap faster than that, and allocators retain some of the memory they
+/// free, so a much lower threshold might never be reached again.
 #[derive(Clone)]
 pub struct MemoryLimiter {
     watch: Arc<Watch>,
@@ -83,13 +83,13 @@ impl MemoryUsage {
 }
 
 impl MemoryLimiter {
-    /// The level of memory usage, by the last good sample.
+    /// Returns the level of memory usage, by the last good sample.
     #[must_use]
     pub fn level(&self) -> Level {
         self.watch.level()
     }
 
-    /// The last good sample. Limits that are percentages were computed from its total.
+    /// Returns the last good sample. Limits that are percentages were computed from its total.
     #[must_use]
     pub fn usage(&self) -> MemoryUsage {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)

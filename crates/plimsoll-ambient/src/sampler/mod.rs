@@ -19,7 +19,7 @@ use crate::source::{CpuSource, MemorySource};
 use crate::watch::Watch;
 use shared::Shared;
 
-/// Measures for all limiters that were built with it. Clones share its limiters.
+/// A sampler, which measures for all limiters that were built with it. Clones share its limiters.
 ///
 /// A sampler starts no thread by itself. Drive it in one of three ways:
 ///
@@ -82,7 +82,7 @@ impl Sampler {
         self.shared.sources().memory = Some(Arc::new(make));
     }
 
-    /// [`memory_source`](Self::memory_source) for processor time.
+    /// Like [`memory_source`](Self::memory_source), for processor time.
     ///
     /// ```
     /// use plimsoll::Clock;
@@ -116,8 +116,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// The error of the first measurement that failed. The others are taken nevertheless, and each limiter has its own
-    /// error in `last_error`.
+    /// Returns the error of the first measurement that failed. The other measurements are still taken, and each limiter
+    /// has its own error in `last_error`.
     pub fn sample(&self) -> Result<(), SourceError> {
         let mut result = Ok(());
         for watch in self.shared.watches() {
@@ -160,18 +160,18 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn spawn(&self) -> std::io::Result<SamplerThread> {
         SamplerThread::start(&self.shared)
     }
 
-    /// The clock of the sampler and its limiters.
+    /// Returns the clock of the sampler and its limiters.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
-    /// Adds a limiter, for as long as it lives.
+    /// Adds a limiter, for as long as it exists.
     pub(crate) fn register(&self, watch: &Arc<Watch>) {
         let mut inside = self.shared.inside();
         inside.watches.retain(|known| known.strong_count() > 0);

@@ -1,4 +1,4 @@
-//! What the clones of a sampler, its futures and its thread share.
+//! The state that the clones of a sampler, its futures and its thread share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;

@@ -10,7 +10,7 @@ use super::guarded::Guarded;
 use super::run::Run;
 use super::shared::Shared;
 
-/// Keeps the thread of a sampler running. See [`Sampler::spawn`](super::Sampler::spawn).
+/// A guard that keeps the thread of a sampler running. See [`Sampler::spawn`](super::Sampler::spawn).
 ///
 /// Dropping the last guard stops the thread and waits for its end. The limiters stay valid: they then measure on
 /// demand.

@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
         (self.problems.into_inner(), self.warnings.into_inner())
     }
 
-    /// Adds a warning: what is valid and probably not meant.
+    /// Adds a warning about something that is valid but probably not intended.
     pub(super) fn warn(&self, problem: Problem) {
         let mut warnings = self.warnings.borrow_mut();
         if warnings.len() < MAX_PROBLEMS {

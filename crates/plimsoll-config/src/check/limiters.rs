@@ -36,7 +36,7 @@ impl Definition {
         name.unwrap_or(&self.id)
     }
 
-    /// Its name in a store. Tiers have that of their limit, so that a key that changes its tier keeps its state.
+    /// Its name in a store. Tiers use the name of their limit, so that a key that changes its tier keeps its state.
     #[cfg_attr(
         not(feature = "redis"),
         expect(dead_code, reason = "without a client nothing is kept in stores")
@@ -130,7 +130,7 @@ fn draft<'a>(
     });
 }
 
-/// Checks fields that are valid by themselves and invalid together.
+/// Checks fields that are valid on their own and invalid together.
 fn goes_together(limiter: &Limiter, path: &[Step<'_>], stored: bool, context: &Context<'_>) {
     let places = context.places;
     let (common, word) = (&limiter.common, limiter.kind.word());
@@ -161,7 +161,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], stored: bool, context: &C
         context.note(places.name(&seed, message));
     }
     let bucket = matches!(limiter.kind, Kind::PenaltyBucket(_));
-    // A default is not reported.
+    // Defaults are not reported.
     if common.max_keys.is_some() && !common.keyed && !bucket && places.has(&field("max_keys")) {
         let message = "only a limiter with `keyed: true` has keys";
         context.note(places.name(&field("max_keys"), message));

@@ -25,7 +25,7 @@ use crate::spec::Words;
 pub(crate) use context::Context;
 pub(crate) use limiters::Definition;
 
-/// The largest number of limiters behind one name. More would let a small file cost much.
+/// The maximum number of limiters behind one name. With more, a small file could be expensive.
 const MOST: usize = 64;
 
 /// The field of a provider for limiters without a weight.

@@ -25,7 +25,7 @@ struct Node {
     ends: Vec<(usize, bool)>,
 }
 
-/// The conditions of a route besides its path.
+/// The conditions of a route other than its path.
 struct Conditions {
     /// The position of the route in the file.
     index: usize,

@@ -1,4 +1,4 @@
-//! Warnings: what is valid and probably not meant.
+//! Warnings: settings that are valid but probably not intended.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
             ..
         }) => {
             let (gap, window) = (Duration::from(*min_gap), Duration::from(*window));
-            // So many fit into a window if there is such a gap after each.
+            // The number that fits into a window with such a gap after each.
             if limit.0 > 1
                 && gap.as_nanos().saturating_mul((limit.0 - 1).into()) >= window.as_nanos()
             {
@@ -65,7 +65,7 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
     }
     if let Some((name, span)) = limiter.kind.period() {
         let has = |name| context.places.has(&below(path, Step::Key(name)));
-        // Of a short form the field is another, or there is none.
+        // In a short form the field has another name, or is missing.
         let at = [name, "rate"].into_iter().find(|name| has(name));
         let at: Vec<Step<'_>> = at.into_iter().map(Step::Key).collect();
         let span = Duration::from(span);

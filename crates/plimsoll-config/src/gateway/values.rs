@@ -66,7 +66,7 @@ impl Origin {
     ///
     /// # Errors
     ///
-    /// A hint, to be appended to `expected a server such as …`.
+    /// Returns a hint, to be appended to `expected a server such as …`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text
             .split_once("://")
@@ -121,7 +121,7 @@ impl Spelled for Origin {
         Self::parse(text)
     }
 
-    /// There may be a password in it.
+    /// The URL may contain a password.
     fn shown(text: &str) -> Cow<'_, str> {
         Url::hidden(text)
     }

@@ -1,4 +1,4 @@
-//! Adapters between limiters with and without keys, for handles that the file has made the other sort since.
+//! Adapters between limiters with and without keys, for handles of a limiter that has changed from one to the other.
 
 use std::sync::{Arc, Weak};
 

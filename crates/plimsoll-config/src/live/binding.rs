@@ -17,8 +17,8 @@ use crate::check::Definition;
 
 /// A name, and the version of the limiter behind it. It outlives every change of the file.
 ///
-/// The first version is reached by a load of one flag, without a lock. After a replacement, the present version is read behind
-/// a lock.
+/// The first version is reached by a load of one flag, without a lock. After a replacement, the present version is read
+/// under a lock.
 pub(super) struct Binding {
     me: Weak<Self>,
     clock: Clock,
@@ -55,7 +55,7 @@ struct Now {
 }
 
 impl Now {
-    /// Continues the totals with `next`, which has counted before, and of whose grants `carried` were only carried over.
+    /// Continues the totals with `next`, which may already have counts. `carried` of its grants were only carried over.
     fn count(&mut self, next: Snapshot, carried: u64) {
         let old = self.version.one.snapshot();
         let (granted, denied) = self.before;
@@ -129,7 +129,7 @@ impl Binding {
         &self,
         ask: impl Fn(&Arc<Version>) -> Result<T, Denied>,
     ) -> Result<T, Denied> {
-        // A member of an `all` may really be closed: the loop is bounded.
+        // A member of an `all` may be closed for good, so the loop is bounded.
         let mut closed = 0;
         loop {
             let version = self.current()?;
@@ -193,7 +193,7 @@ impl Binding {
         seen.with_totals(granted, denied)
     }
 
-    /// Closes it for good: refuses all waiters and all further demands.
+    /// Closes it for good, and refuses all waiters and all further demands.
     pub(super) fn close(&self) {
         self.refuse(|now| now.closed = true);
     }
@@ -266,7 +266,7 @@ impl Binding {
         // All earlier versions: if the last one was a rate, it did not count the permits of those before.
         let past = now.retired.iter().map(|past| Arc::clone(&past.version));
         let held = self.hold_for(past.collect(), next, change);
-        // Not before: a caller that still has `next` from an earlier time could be granted what is in use.
+        // Not earlier: a caller that still holds `next` from before could be granted what is in use.
         change.resume();
         next.unretire();
         let carried = next.one.snapshot().granted_total() - before.granted_total();
@@ -276,7 +276,7 @@ impl Binding {
         } else {
             waiting::move_all(&self.waiters, next)
         };
-        // Not before the waiters have left the old version: it would serve them.
+        // Not before the waiters have left the old version, which would serve them.
         drop(held);
         self.release_stand_in();
         now.count(before, carried);
@@ -343,8 +343,8 @@ impl Binding {
         self.now.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a grant without its permit, by the version that granted it, the latest first. If none has granted it, it belongs to a
-    /// version without permits in use, and is ignored.
+    /// Ends a grant without its permit, in the version that granted it; the latest version is asked first. A grant of
+    /// none of them belongs to a version without permits in use, and is ignored.
     fn end(&self, grant: Grant, end: impl FnOnce(&dyn Source)) {
         let of = {
             let now = self.read();

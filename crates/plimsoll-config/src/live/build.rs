@@ -1,4 +1,4 @@
-//! Builds limiters of kinds without a rule, and what consists of limiters: `all`, providers and routes.
+//! Builds limiters of kinds without a rule, and everything that consists of limiters: `all`, providers and routes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ pub struct Changes {
     pub replaced: Vec<String>,
     /// Limiters that the file did not have before.
     pub added: Vec<String>,
-    /// Limiters that the file no longer has. They refuse as closed, until the file has them again.
+    /// Limiters that the file no longer has. They refuse with the reason `closed`, until the file has them again.
     pub removed: Vec<String>,
     /// The change of each limiter that is not unchanged, in the order of the file, then the removed ones.
     pub details: Vec<Change>,
@@ -47,7 +47,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing has changed: neither a limiter nor a setting.
+    /// Returns whether nothing has changed: neither a limiter nor a setting.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.details.is_empty() && self.settings.is_empty()

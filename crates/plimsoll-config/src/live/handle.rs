@@ -26,7 +26,7 @@ impl Handle {
         match class {
             Class::Basic => Basic::of(self).into(),
             Class::Rate => Rate::from(self).into(),
-            // Any limiter can be used as a resource, a kind that is added later too.
+            // Any limiter can be used as a resource, including kinds that are added later.
             _ => Resource::from(self).into(),
         }
     }
@@ -154,7 +154,7 @@ impl plimsoll::Internals for Handle {
         }
     }
 
-    /// A permit without a limiter is one of a rate. Its moment tells which version granted it.
+    /// A permit without a limiter is one of a rate. Its moment identifies the version that granted it.
     fn undo(&self, permit: Permit<'_>) {
         match self.0.direct() {
             Some(version) => version.one.undo(permit),

@@ -12,7 +12,7 @@ use super::saved::{Before, Saved};
 use super::stores::Stores;
 use crate::check::Definition;
 
-/// A change that is prepared, and cannot fail any more.
+/// A prepared change, which can no longer fail.
 pub(super) type Prepared = Box<dyn FnOnce()>;
 
 /// Operations on a running limiter that depend on its type: changing, pausing, saving and restoring it.
@@ -38,7 +38,7 @@ pub(super) trait ChangeInPlace: Send + Sync {
         let _ = queue;
     }
 
-    /// The entry in its store: of a key, or without one of all callers. `None` if it is in memory.
+    /// The entry in its store: of a key, or of all callers if there is no key. `None` if it is in memory.
     #[cfg(feature = "redis")]
     fn fleet_key(&self, key: Option<&str>) -> Option<plimsoll_redis::FleetKey> {
         let _ = key;
@@ -312,7 +312,8 @@ impl ChangeInPlace for AdaptiveGate {
     }
 }
 
-/// The queue and the bound of adaptive keys can be changed in place. Another algorithm needs new keys, which learn anew.
+/// The queue and the bound of adaptive keys can be changed in place. Another algorithm needs new keys, which start to
+/// learn from the beginning.
 pub(super) struct AdaptiveKeys(pub(super) Keyed<Text, AdaptiveRule>, pub(super) Kind);
 
 impl ChangeInPlace for AdaptiveKeys {

@@ -79,7 +79,7 @@ impl PerKey<str> for KeysOfName {
     }
 
     fn take_now(&self, key: &str, cost: u64) -> Option<Standing> {
-        // Only rates are taken from in this way: their permits are not returned, so no version counts them.
+        // Only rates allow this: their permits are not returned, so no version counts them.
         match self.0.direct() {
             Some(version) => version.keys.take_now(key, cost),
             None => self.0.current().ok()?.keys.take_now(key, cost),

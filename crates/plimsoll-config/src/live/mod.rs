@@ -54,7 +54,7 @@ pub use watch::{FileWatch, FileWatcher};
 
 /// The limiters of a configuration, by name. The configuration can be [replaced](Self::replace) while they are used.
 ///
-/// Handles follow their name through every change: a limiter can be looked up once and kept.
+/// Handles follow their name through every change, so a limiter need be looked up only once.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -150,29 +150,30 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, has mistakes, or memory or processor time cannot be measured. Nothing is changed then.
+    /// Returns an error if the file cannot be read or has mistakes, or if memory or processor time cannot be measured.
+    /// Nothing is then changed.
     pub fn replace_file(&self, path: impl AsRef<Path>) -> Result<Changes, ConfigError> {
         self.replace(&Config::from_file(path)?)
     }
 
     /// Replaces the configuration by `config`.
     ///
-    /// Names, providers and routes change atomically; limiters change one after the other. Handles stay valid. Usage is kept,
-    /// permits in use count until they are returned, and waiters keep waiting, whatever kind the limiter becomes. The state in a
-    /// store stays there and is read by the new rule; other processes use their own rule until they reload too. A limiter that the
-    /// file no longer has refuses as closed, until the file has it again.
+    /// Names, providers and routes change atomically; limiters change one by one. Handles stay valid. Usage is kept,
+    /// permits in use count until they are returned, and waiters keep waiting, whatever kind the limiter becomes. The
+    /// state in a store stays there and is read by the new rule; other processes use their own rule until they reload
+    /// too. A limiter that the file no longer has refuses with the reason `closed`, until the file has it again.
     ///
     /// If a limiter is held as a [`Rate`](plimsoll_kinds::Rate) and becomes a limit whose permits are returned, those permits are
     /// returned at once, because a `Rate` cannot hold one.
     ///
     /// # Errors
     ///
-    /// If memory or processor time is limited and cannot be measured. Nothing is changed then.
+    /// Returns an error if memory or processor time is limited and cannot be measured. Nothing is then changed.
     pub fn replace(&self, config: &Config) -> Result<Changes, ConfigError> {
         self.replace_from(config, &[])
     }
 
-    /// [`replace`](Self::replace), with the saved state of an earlier process for limiters that are added.
+    /// Like [`replace`](Self::replace), with the saved state of an earlier process for limiters that are added.
     fn replace_from(&self, config: &Config, saved: &[Saved]) -> Result<Changes, ConfigError> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         removed.retain(|_, live| Arc::strong_count(live) > 1 || live.matters());

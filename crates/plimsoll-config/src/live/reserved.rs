@@ -15,8 +15,8 @@ use super::waiting::Wait;
 
 /// Reserves from the present version of a binding, for callers with or without a key.
 ///
-/// A reservation of a rate stays valid when the version is replaced. A reservation with a place in a queue waits for the next
-/// version then, as all waiters do.
+/// A reservation of a rate stays valid when the version is replaced. A reservation with a place in a queue then waits
+/// for the next version, as all waiters do.
 pub(super) fn of_version(
     binding: &Arc<Binding>,
     version: &Arc<Version>,

@@ -162,7 +162,7 @@ impl Before {
     }
 }
 
-/// Restores [saved](Limits::save) state, one record after the other. [`Limits::restore`] returns it.
+/// Restores [saved](Limits::save) state, one record at a time. [`Limits::restore`] returns it.
 pub struct Restore<'a> {
     limits: &'a Limits,
     /// The limiter whose keys follow.
@@ -268,7 +268,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The first error of `see`, after which no more records follow.
+    /// Returns the first error of `see`, after which no more records follow.
     pub fn save<E>(&self, mut see: impl FnMut(Saved) -> Result<(), E>) -> Result<(), E> {
         let set = self.current();
         for definition in &set.config.plan.definitions {

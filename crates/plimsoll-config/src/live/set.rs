@@ -11,7 +11,7 @@ use super::stores::Stores;
 use crate::Config;
 use crate::route::Pattern;
 
-/// A handle from a configuration: a limiter, a limiter with keys, or a provider. Returned by [`LimitSet::get`].
+/// A handle from a configuration: a limiter, a limiter with keys, or a provider. [`LimitSet::get`] returns one.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -67,7 +67,7 @@ impl Route {
         self.bytes.as_ref()
     }
 
-    /// Whether permits are held until the work is done. If not, it has only rate and basic limiters.
+    /// Returns whether permits are held until the work is done. If not, it has only rate and basic limiters.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.holds
@@ -94,7 +94,7 @@ impl LimitSet {
         })
     }
 
-    /// The store entry of a limiter in a store, for a key if it has keys.
+    /// Returns the store entry of a limiter in a store, for a key if it has keys.
     #[cfg(feature = "redis")]
     #[doc(hidden)]
     #[must_use]
@@ -104,7 +104,7 @@ impl LimitSet {
         live.change.fleet_key(key)
     }
 
-    /// The statistics of each store, by its name in the file.
+    /// Returns the statistics of each store, by its name in the file.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn stores(&self) -> Vec<(String, plimsoll_redis::StoreStats)> {
@@ -117,15 +117,15 @@ impl LimitSet {
         self.providers.get(name)
     }
 
-    /// The list of middleware of this name, in its order. Lists in it are expanded.
+    /// Returns the list of middleware with this name, in its order. Lists in it are expanded.
     #[must_use]
     pub fn middleware(&self, name: &str) -> Option<Vec<Part>> {
         let names = self.config.plan.lists.get(name)?;
         Some(names.iter().filter_map(|name| self.get(name)).collect())
     }
 
-    /// Returns the first route that matches a path. Routes with methods, hosts or header fields are left out, because a path does
-    /// not tell whether they match.
+    /// Returns the first route that matches a path. Routes with methods, hosts or header fields are left out, because a
+    /// path alone cannot match them.
     ///
     /// ```
     /// use plimsoll::Clock;

@@ -15,28 +15,28 @@ impl Config {
     /// Builds the limiters, on `clock`. Adaptive limits time work, and need [`Clock::precise`]. Limits in a store use the clock of
     /// the store.
     ///
-    /// If memory or processor time is limited, a thread measures it as long as the limits live. A store is connected to when one of
-    /// its limiters is first asked.
+    /// If memory or processor time is limited, a thread measures it as long as the limits exist. The connection to a
+    /// store is made when one of its limiters is first asked.
     ///
     /// # Errors
     ///
-    /// If memory or processor time is limited and cannot be measured.
+    /// Returns an error if memory or processor time is limited and cannot be measured.
     pub fn build(&self, clock: &Clock) -> Result<Limits, ConfigError> {
         self.build_saved(clock, &[])
     }
 
-    /// [`build`](Self::build) for limits that continue from the [saved](Limits::save) state of an earlier process.
-    /// [`Limits::restore`] must follow. Records of keys may be left out of `saved` here.
+    /// Like [`build`](Self::build), for limits that continue from the [saved](Limits::save) state of an earlier
+    /// process. [`Limits::restore`] must follow. Records of keys may be left out of `saved` here.
     ///
     /// # Errors
     ///
-    /// If memory or processor time is limited and cannot be measured.
+    /// Returns an error if memory or processor time is limited and cannot be measured.
     pub fn build_saved(&self, clock: &Clock, saved: &[Saved]) -> Result<Limits, ConfigError> {
         self.build_by(&Sampler::new(clock.clone()), true, saved)
     }
 
-    /// [`build`](Self::build) with a sampler that the program drives itself, on the clock of the sampler. Several configurations
-    /// and other limiters can share one sampler.
+    /// Like [`build`](Self::build), with a sampler that the program drives itself, on the clock of the sampler. Several
+    /// configurations and other limiters can share one sampler.
     ///
     /// ```
     /// use plimsoll::{Clock, Reason};
@@ -54,7 +54,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// Returns the errors of [`build`](Self::build).
     pub fn build_sampled(&self, sampler: &Sampler) -> Result<Limits, ConfigError> {
         self.build_by(sampler, false, &[])
     }

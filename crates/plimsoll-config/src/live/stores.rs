@@ -97,7 +97,7 @@ struct InStore {
 }
 
 impl ChangeInPlace for InStore {
-    /// Possible if the name and the kind stay, by which the store finds its entries.
+    /// Possible if the name and the kind, which identify the entries of the store, stay the same.
     fn is_possible(&self, to: &Definition) -> bool {
         let kind = to.limiter.kind.word();
         let fits = (to.name_in_store(), kind, to.is_keyed()) == (&self.name, self.kind, self.keyed);

@@ -122,12 +122,12 @@ impl Version {
         self.begun.store(begun, Ordering::Release);
     }
 
-    /// Lets it be asked again.
+    /// Makes it available again.
     pub(super) fn unretire(&self) {
         self.retired.store(false, Ordering::Release);
     }
 
-    /// Whether a grant was made at the moment of the replacement, so that its moment does not tell which version made it.
+    /// Whether a grant was made at the moment of the replacement, so that its moment does not identify its version.
     #[inline]
     fn is_early(&self, grant: Grant) -> bool {
         grant.taken.as_nanos() < self.begun.load(Ordering::Relaxed)
@@ -206,7 +206,7 @@ impl Version {
         }
     }
 
-    /// [`own`](Self::own) for a permit that borrows nothing.
+    /// Like [`own`](Self::own), for a permit that borrows nothing.
     pub(super) fn own_shared(&self, permit: Permit<'static>) -> Permit<'static> {
         self.own(permit).into_owned()
     }

@@ -14,9 +14,10 @@ use crate::{Config, ConfigError, Format};
 
 /// A file that is checked repeatedly, and replaces the configuration when it has changed.
 ///
-/// It compares the content of the file and of the files that it includes, not their times: a file may be written in place,
-/// replaced, or be a link. A change counts when two checks in a row read the same content, so that a file that is being written
-/// is not read half. A file that cannot be read or has mistakes is reported once, and the limits stay as they are.
+/// It compares the content of the file and of the files that it includes, not their times, so a file may be written in
+/// place, replaced, or be a link. A change is applied when two checks in a row read the same content, so that a
+/// partially written file is not used. A file that cannot be read or has mistakes is reported once, and the limits stay
+/// as they are.
 ///
 /// ```
 /// use plimsoll::Clock;
@@ -49,7 +50,7 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// A watch of this file. Nothing is read before the first check.
+    /// Creates a watch of this file. Nothing is read before the first check.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self {
             path: path.as_ref().to_owned(),
@@ -64,12 +65,12 @@ impl FileWatch {
     ///
     /// # Errors
     ///
-    /// The error of [`Limits::replace_file`]. The same error is returned once.
+    /// Returns the error of [`Limits::replace_file`]. The same error is returned once.
     pub fn check(&mut self, limits: &Limits) -> Option<Result<Changes, ConfigError>> {
         self.check_with(|config| limits.replace(config))
     }
 
-    /// [`check`](Self::check), for limits that `replace` changes.
+    /// Like [`check`](Self::check), for limits that `replace` changes.
     #[doc(hidden)]
     pub fn check_with(
         &mut self,
@@ -146,7 +147,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the operating system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn watch_file(
         self: &Arc<Self>,
         path: impl AsRef<Path>,

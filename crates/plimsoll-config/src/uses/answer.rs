@@ -95,7 +95,7 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// Whether a status is in the range.
+    /// Returns whether a status is in the range.
     ///
     /// ```
     /// use plimsoll_config::uses::CostSpec;

@@ -14,7 +14,7 @@ use super::text::{Amount, Spelled, spelled_as_text};
 
 /// The cost of a request.
 ///
-/// A cost that is known only after the request was served is charged then, in full, also beyond the limit.
+/// A cost that is known only after the request has been served is charged then, in full, even beyond the limit.
 ///
 /// | in a file | charged before | charged after |
 /// |---|---|---|
@@ -102,8 +102,8 @@ pub enum CostPart {
 }
 
 impl CostPart {
-    /// Whether it is known only when the request has been served, or its body has been read. A request with such a cost is admitted
-    /// if anything is available, and charged afterwards.
+    /// Returns whether it is known only after the request has been served, or after its body has been read. A request
+    /// with such a cost is admitted if anything is available, and charged afterwards.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         matches!(
@@ -145,7 +145,7 @@ impl CostPart {
     }
 }
 
-/// As it stands in a file.
+/// The spelling in a file.
 impl fmt::Display for CostPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

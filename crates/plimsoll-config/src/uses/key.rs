@@ -46,8 +46,8 @@ impl KeySpec {
 
 /// A part of a key: the place of a request from which it is read. `Display` writes it as a file has it.
 ///
-/// Parts that the client writes (`header`, `cookie`, `query`, `path`, `form`, `json`) can be chosen anew with each request: use
-/// them behind a limit by `client`, or where the program has verified them.
+/// A client can change the parts that it writes (`header`, `cookie`, `query`, `path`, `form`, `json`) with each
+/// request. Use them behind a limit by `client`, or if the program has verified them.
 ///
 /// ```
 /// use plimsoll_config::uses::KeyPart;
@@ -140,14 +140,14 @@ impl KeyPart {
         (word, Some(name.as_str().into()))
     }
 
-    /// Whether it is read from the body of a request. A server then buffers the body before it decides.
+    /// Returns whether it is read from the body of a request. A server then buffers the body before it decides.
     #[must_use]
     pub const fn needs_body(&self) -> bool {
         matches!(self, Self::Form(_) | Self::Json(_))
     }
 }
 
-/// As it stands in a file.
+/// The spelling in a file.
 impl fmt::Display for KeyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.spelling() {

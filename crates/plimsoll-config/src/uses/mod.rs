@@ -1,7 +1,7 @@
 //! The use of limits by requests: the key, the cost of a request, and the response to a refusal.
 //!
-//! In a file these fields are beside the kind of a limit. [`Config::use_of`](crate::Config::use_of) returns them by the name of
-//! the limit. This crate only reads them; `plimsoll-engine` applies them.
+//! In a file these fields are next to the kind of a limit. [`Config::use_of`](crate::Config::use_of) returns them by
+//! the name of the limit. This crate only reads them; `plimsoll-engine` applies them.
 //!
 //! | field | type | example |
 //! |---|---|---|
@@ -97,7 +97,7 @@ pub struct Use {
     /// The cost of a request: a number, `content_length`, `header:x-cost`, `usage`, { status: [401, 5xx] } or { estimate: ... }; 1 unless set.
     #[serde(default, skip_serializing_if = "CostSpec::is_default")]
     pub cost: CostSpec,
-    /// Whether it is enforced, or only counts what it would refuse.
+    /// Whether it is enforced, or only counts the requests that it would refuse.
     #[serde(default, skip_serializing_if = "Mode::is_enforce")]
     pub mode: Mode,
     /// Other limits by tier, which a header field, a claim or another part of the request names.
@@ -161,7 +161,7 @@ pub enum Mode {
     /// It refuses requests over the limit.
     #[default]
     Enforce,
-    /// It counts and reports what it would refuse, and refuses nothing.
+    /// It counts and reports the requests that it would refuse, and refuses nothing.
     Shadow,
 }
 

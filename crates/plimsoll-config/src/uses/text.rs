@@ -17,7 +17,7 @@ pub(crate) trait Spelled: Sized {
     /// The expected text, for error messages.
     const WANTED: &'static str;
 
-    /// Parses the value. The error is a hint at what was probably meant.
+    /// Parses the value. The error is a hint at the probable meaning.
     fn parse(text: &str) -> Result<Self, String>;
 
     /// The part of an invalid text that a message may show.

@@ -1,4 +1,4 @@
-//! The bound against the worst that could be decided: shares by chance, straight from the ledger.
+//! The bound under the worst possible decisions: random shares, assigned directly by the ledger.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::timing::Timing;
 const TIMING: Timing = Timing::ENVOY;
 const SETTLE: u64 = NANO;
 
-/// A member, the proxy at the other end, and what is on its way to it.
+/// A member, the proxy at the other end, and the messages on their way to it.
 struct Party {
     holding: Holding,
     proxy: Proxy,
@@ -75,7 +75,7 @@ fn run(seed: u64) -> f64 {
         let moment = Moment::from_nanos(now);
         for party in &mut parties {
             party.deliver(now);
-            // With no token left behind, whatever is made from nothing shows.
+            // If all tokens are spent, any token that was created from nothing is noticed.
             while greedy && party.proxy.request(moment) == ProxyDecision::Allowed {
                 watch.admitted(moment);
             }
@@ -87,7 +87,7 @@ fn run(seed: u64) -> f64 {
         ledger.expire(&mut party.holding, moment);
         match chance.between(0, if greedy { 13 } else { 19 }) {
             0 if chance.between(0, 3) == 0 => {
-                // Its stream breaks: what is on its way is lost, and what it has goes on.
+                // Its stream breaks: messages on their way are lost, and its assignment stays in force.
                 party.alive = false;
                 party.on_its_way.clear();
             }
@@ -128,6 +128,6 @@ fn whatever_is_given_to_whom_all_take_at_most_what_one_bucket_would() {
         assert!(over <= 1e-6, "{over} above the bound, with the seed {seed}");
         worst = worst.max(over);
     }
-    // A bound that no run comes near to would prove little.
+    // A bound that no run approaches would prove little.
     assert!(worst > -1.0, "{worst}");
 }

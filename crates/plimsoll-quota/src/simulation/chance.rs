@@ -1,4 +1,4 @@
-//! Chance from a seed: `SplitMix64`.
+//! Random numbers from a seed, by `SplitMix64`.
 
 #[derive(Debug)]
 pub(super) struct Chance(u64);
@@ -15,13 +15,13 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(super) const fn between(&mut self, low: u64, high: u64) -> u64 {
         let span = high.saturating_sub(low).saturating_add(1);
         low + self.next() % span
     }
 
-    /// From 0 up to 1.
+    /// A number from 0 up to, not including, 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub(super) const fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64

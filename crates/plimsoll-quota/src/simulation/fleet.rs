@@ -8,7 +8,8 @@ use plimsoll::{Moment, Quota};
 use crate::simulation::proxy::Without;
 use crate::timing::Timing;
 
-/// A network partition: for a time no message passes between the server and some proxies, and the server notices late.
+/// A network partition: for a time no message passes between the server and some proxies, and the server notices it
+/// late.
 ///
 /// The proxies keep their assignments until these expire; the server lends them to no other member before.
 ///
@@ -27,12 +28,12 @@ pub struct NetworkPartition {
     pub from: u64,
     /// The second at which the partition ends.
     pub to: u64,
-    /// The number of proxies that are cut off, from the first on. More than there are means all.
+    /// The number of proxies that are cut off, starting with the first. A number above that of the fleet means all.
     pub proxies: usize,
 }
 
 impl NetworkPartition {
-    /// Cuts off the first `proxies` from second `from` to second `to`.
+    /// Creates a partition that cuts off the first `proxies` from second `from` to second `to`.
     #[must_use]
     pub const fn new(from: u64, to: u64, proxies: usize) -> Self {
         Self { from, to, proxies }
@@ -41,7 +42,7 @@ impl NetworkPartition {
 
 type DemandOf = Box<dyn Fn(usize, Moment) -> f64 + Send + Sync>;
 
-/// A fleet of proxies that share a limit, and the faults it meets.
+/// A fleet of proxies that share a limit, and its faults.
 ///
 /// [`run`](Self::run) simulates it in virtual time. Every setter returns the fleet. Without faults, messages take at most
 /// 20 ms and nothing breaks.
@@ -75,8 +76,8 @@ pub struct ProxyFleet {
 }
 
 impl ProxyFleet {
-    /// A fleet of `proxies` that share `quota` with a burst of `burst`, for two minutes, on a network without faults. Each
-    /// proxy has a demand of twice its equal part.
+    /// Creates a fleet of `proxies` that share `quota` with a burst of `burst`, for two minutes, on a network without
+    /// faults. Each proxy has a demand of twice its equal part.
     #[must_use]
     pub fn new(quota: Quota, burst: u64, proxies: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "demand is about")]
@@ -142,15 +143,16 @@ impl ProxyFleet {
         self
     }
 
-    /// Sets how often the stream of each proxy breaks, per second on average. Messages on the stream are lost then.
-    /// Default: never.
+    /// Sets the average rate at which the stream of each proxy breaks, per second. Messages on the stream are then
+    /// lost. Default: 0, never.
     #[must_use]
     pub fn cuts(mut self, per_second: f64) -> Self {
         self.cuts = per_second;
         self
     }
 
-    /// Sets how often each proxy is restarted, per second on average. It loses its assignment then. Default: never.
+    /// Sets the average rate at which each proxy is restarted, per second. It then loses its assignment. Default: 0,
+    /// never.
     #[must_use]
     pub fn proxy_restarts(mut self, per_second: f64) -> Self {
         self.proxy_restarts = per_second;

@@ -1,4 +1,5 @@
-//! A fleet of proxies that divide a limit, on a network that loses, delays and parts, in virtual time.
+//! A simulation, in virtual time, of a fleet of proxies that divide a limit on a network with loss, delays and
+//! partitions.
 //!
 //! A [`ProxyFleet`] runs from a seed, the same way every time: [`Proxy`] decides as Envoy does, a [`Division`](crate::Division) divides, and
 //! streams between them are delayed and cut, proxies and the server restarted, and parts of the network cut off. The

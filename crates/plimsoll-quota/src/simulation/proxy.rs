@@ -26,7 +26,7 @@ pub enum Without {
 pub enum ProxyDecision {
     /// The request took a token of the assignment.
     Allowed,
-    /// The request passed because the proxy has no assignment and allows requests then.
+    /// The request passed because the proxy has no assignment and allows requests in that case.
     Unassigned,
     /// The request was refused: the bucket is empty, the share is empty, or the proxy has no assignment.
     Denied,
@@ -65,7 +65,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Assigned {
-    /// `None` refuses all.
+    /// `None` refuses all requests.
     bucket: Option<Bucket>,
     until: Moment,
 }
@@ -82,7 +82,7 @@ struct Bucket {
 }
 
 impl Proxy {
-    /// A proxy without an assignment, as after its start.
+    /// Creates a proxy without an assignment, as after its start.
     #[must_use]
     pub fn new(without: Without) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Proxy {
         usage
     }
 
-    /// Whether the proxy has an assignment that has not expired.
+    /// Returns whether the proxy has an assignment that has not expired.
     #[must_use]
     pub fn is_assigned(&self, now: Moment) -> bool {
         self.assigned.as_ref().is_some_and(|it| now < it.until)
@@ -147,7 +147,7 @@ impl Bucket {
         let full = u128::from(share.burst());
         let level = match old {
             None => full,
-            // The seconds of an interval are not looked at: the version is what differs.
+            // Only the version is compared, not the seconds of the interval.
             Some(old)
                 if (old.max, old.tokens, old.version)
                     == (share.burst(), share.tokens(), push.version) =>

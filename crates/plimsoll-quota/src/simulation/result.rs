@@ -18,15 +18,15 @@ pub struct FleetResult {
     pub admitted: Vec<u64>,
     /// Requests that took a token of an assignment, by second.
     pub admitted_by_second: Vec<u64>,
-    /// Requests that passed because a proxy had no assignment and allows requests then ([`Without::Allow`]).
+    /// Requests that passed because a proxy had no assignment and allows requests in that case ([`Without::Allow`]).
     ///
     /// [`Without::Allow`]: crate::simulation::Without::Allow
     pub unassigned: u64,
     /// Requests that took a token of an assignment from before the last restart of the server, after the restarted server had
     /// divided the limit again. Only proxies that were cut off have such assignments.
     pub stale: u64,
-    /// The largest excess of admitted requests over the rate in any span of time, in tokens, less the allowance for restarts of the
-    /// server. The bound is the burst.
+    /// The largest excess of admitted requests over the rate in any span of time, in tokens, minus the allowance for
+    /// restarts of the server. The bound is the burst.
     pub worst: f64,
     /// Whether the division lent more than its rate or its burst at any time.
     pub overlent: bool,
@@ -45,14 +45,15 @@ impl FleetResult {
         }
     }
 
-    /// The number of requests that took a token of an assignment, of all proxies.
+    /// Returns the number of requests that took a token of an assignment, of all proxies.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.admitted.iter().sum()
     }
 }
 
-/// Watches all spans of time at once: what is above the rate drains at the rate, and its highest level is that of the worst span.
+/// Watches all spans of time at once: a level rises by each request and drains at the rate, and its maximum is the
+/// excess of the worst span.
 #[derive(Debug)]
 pub(super) struct Watch {
     rate: u64,
@@ -82,7 +83,7 @@ impl Watch {
         self.worst = self.worst.max(above(self.level) - above(self.allowed));
     }
 
-    /// Allows `tokens`, and the rate for `nanos`, on top.
+    /// Allows `tokens`, and the rate for `nanos`, in addition.
     pub(super) fn allow(&mut self, tokens: u64, nanos: u128) {
         self.allowed +=
             u128::from(tokens) * 1_000_000_000_000_000_000 + nanos * u128::from(self.rate);

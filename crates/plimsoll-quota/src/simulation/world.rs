@@ -41,7 +41,7 @@ struct Site {
     /// Its open stream.
     stream: Option<u64>,
     cut_off: bool,
-    /// Requests that are not whole yet.
+    /// The fraction of a request that is carried over.
     carry: f64,
     /// The arrival of the last message in each direction: streams keep the order.
     last: [u64; 2],
@@ -360,7 +360,7 @@ impl<'a> World<'a> {
         let delay = u64::try_from(self.fleet.delay.as_nanos()).unwrap_or(u64::MAX);
         let delay = self.chance.between(0, delay);
         let last = &mut self.proxies[proxy].last[way];
-        // Delays are at most what they may be, with the order kept.
+        // Delays stay within their maximum, and the order of messages is kept.
         let at = (self.now + delay).max(*last);
         *last = at;
         self.after(at - self.now, event);

@@ -24,25 +24,27 @@ pub(crate) use refill::Fetch;
 /// Lets a [`Fleet`](crate::Fleet) take permits from the store in batches and decide in this process, without a round trip for each
 /// demand.
 ///
-/// The size of a batch follows the demand: as much as was used recently in a [target time](Self::target), at least 1 and at most
-/// [`max`](Self::max). The first batch is 1, each further batch is at most twice as large as the one before, and none is larger
-/// than half of what remains in the store, so that batches become small when the limit is nearly exhausted. One caller fetches
-/// a batch, and concurrent callers wait for it. If the demand is steady, the next batch is fetched before this one is used up.
+/// The size of a batch follows the demand: the amount that was recently used in a [target time](Self::target), at least
+/// 1 and at most [`max`](Self::max). The first batch is 1, each further batch is at most twice as large as the one
+/// before, and none is larger than half of what remains in the store, so that batches become small when the limit is
+/// nearly exhausted. One caller fetches a batch, and concurrent callers wait for it. If the demand is steady, the next
+/// batch is fetched before this one is used up.
 ///
 /// Permits that are not used within the [`keep`](Self::keep) time are returned to the store, as are all of them by
-/// [`Fleet::give_back`](crate::Fleet::give_back) and when the last handle of the fleet is dropped. After a
-/// refusal of the store, this process refuses without asking again until the retry time of the refusal, or until it returns permits itself.
-/// Permits that another process returns earlier are noticed only then.
+/// [`Fleet::give_back`](crate::Fleet::give_back) and when the last handle of the fleet is dropped. After a refusal of
+/// the store, this process refuses without asking again until the retry time of the refusal, or until it returns
+/// permits itself. It does not notice earlier that another process has returned permits.
 ///
 /// # Error bounds
 ///
-/// Every grant was taken from the store before, so nothing is granted that the store did not grant, but it may be used later, by at
-/// most the `keep` time. With `m` processes that each hold at most `n` ([`max`](Self::max)) for a key:
+/// Every permit was taken from the store before it is granted, so nothing is granted that the store did not grant. But
+/// it may be used later than in the store, by at most the `keep` time. With `m` processes that each hold at most `n`
+/// ([`max`](Self::max)) for a key:
 ///
 /// - In any span of time, at most `m * n` more is granted to a key than the limit allows in that span. A
 ///   [`FixedWindow`](plimsoll::FixedWindow) is never exceeded: permits of one window are not used in the next.
-/// - At most `m * n` less is granted than the limit allows: what other processes hold and do not use. In addition, a batch is lost if
-///   the store fails before its reply arrives.
+/// - At most `m * n` less is granted than the limit allows: the permits that other processes hold and do not use. In
+///   addition, a batch is lost if the store fails before its reply arrives.
 ///
 /// ```
 /// use plimsoll::TokenBucket;
@@ -66,7 +68,8 @@ pub struct Borrow {
 }
 
 impl Borrow {
-    /// Borrows at most a twentieth of the limit, for 50 ms of demand, keeps it for 1 s, and for up to 10 000 keys.
+    /// Creates the default settings: at most a twentieth of the limit, for 50 ms of demand, kept for 1 s, and for up to
+    /// 10,000 keys.
     ///
     /// ```
     /// use plimsoll_redis::Borrow;
@@ -97,8 +100,8 @@ impl Borrow {
         self
     }
 
-    /// Sets the time after which unused permits are returned to the store. Default: 1 s. It bounds how much later than in the store
-    /// a grant may be used.
+    /// Sets the time after which unused permits are returned to the store. Default: 1 s. It bounds the delay with which
+    /// a grant may be used, compared with the store.
     pub const fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self

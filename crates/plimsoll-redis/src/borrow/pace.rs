@@ -32,8 +32,8 @@ impl Pace {
         self.since
     }
 
-    /// The next batch: as much as was used in the target time, at most twice the batch before, so that an initial burst has little
-    /// effect.
+    /// The next batch: the amount used in the target time, at most twice the batch before, so that an initial burst has
+    /// little effect.
     pub(super) fn next(&mut self, now: Moment, target: Duration, most: u64) -> u64 {
         let passed = u128::from(now.nanos_since(self.since)).max(1);
         let enough = u128::from(self.used).saturating_mul(target.as_nanos()) / passed;

@@ -3,11 +3,11 @@ use plimsoll::Moment;
 /// The origin of a borrowed permit, with which it can be returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    /// When it was taken, on the clock of the store.
+    /// The moment at which it was taken, on the clock of the store.
     pub(super) taken: Moment,
-    /// When it must no longer be used, on the clock of this process.
+    /// The moment from which it must not be used, on the clock of this process.
     pub(super) use_by: Moment,
-    /// When a return has no effect any more, on the same clock.
+    /// The moment from which a return has no effect, on the same clock.
     pub(super) counts_until: Option<Moment>,
     /// Whether a return must name the exact moment of the grant, so that portions cannot be merged.
     pub(super) exact: bool,

@@ -11,7 +11,7 @@ use super::stock::{Fetched, Stock};
 use crate::charge::Borrowed;
 use crate::{StoreError, StoreErrorKind};
 
-/// A batch to fetch. A task of its own fetches it, so that nothing is lost if the caller gives up.
+/// A batch to fetch. A task of its own fetches it, so that nothing is lost if the caller drops its future.
 pub(crate) struct Fetch {
     lender: Arc<Lender>,
     key: Arc<[u8]>,

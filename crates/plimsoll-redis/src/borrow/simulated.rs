@@ -57,7 +57,7 @@ pub struct Batch {
 }
 
 impl Borrower {
-    /// A process without borrowed permits, for a limit of `limit` tokens.
+    /// Creates a process without borrowed permits, for a limit of `limit` tokens.
     #[must_use]
     pub fn new(borrow: Borrow, limit: u64, now: Moment) -> Self {
         let kind = Lent {
@@ -72,13 +72,13 @@ impl Borrower {
         }
     }
 
-    /// The maximum that it may hold.
+    /// Returns the maximum that it may hold.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.settings.most
     }
 
-    /// The time after which unused permits are returned.
+    /// Returns the time after which unused permits are returned.
     #[must_use]
     pub fn keep(&self) -> Duration {
         self.settings.keep
@@ -109,7 +109,7 @@ impl Borrower {
         refused.map(|_| false)
     }
 
-    /// The next batch, if it is time to fetch it before this one is used up.
+    /// Returns the next batch, if it is time to fetch it before this one is used up.
     pub fn early(&mut self, now: Moment) -> Option<Batch> {
         let wanted = !self.fetching && self.stock.is_low(now, self.settings.most);
         wanted.then(|| self.fetch(now))

@@ -6,7 +6,7 @@ use super::Fleet;
 use super::shared::Shared;
 use crate::{Borrow, Outage, RedisLimiter};
 
-/// Builds a [`Fleet`]. Created by [`RedisLimiter::fleet`].
+/// A builder of a [`Fleet`]. [`RedisLimiter::fleet`] returns one.
 ///
 /// ```
 /// use plimsoll::TokenBucket;
@@ -70,9 +70,9 @@ impl FleetBuilder {
 
     /// Lets up to `most` callers of this process wait after a refusal, as long as their demands allow. Default: none.
     ///
-    /// A waiter sleeps until the retry time of its refusal and then asks again. There is no order among waiters, and other
-    /// processes may come first. Refusals of leases have no retry time, because they depend on releases by others, so they are not
-    /// waited for.
+    /// A waiter sleeps until the retry time of its refusal and then asks again. There is no order among waiters, and
+    /// other processes may come first. A refusal of a lease has no retry time, because it depends on releases by
+    /// others, so demands do not wait for leases.
     pub fn waiting(mut self, most: u64) -> Self {
         self.waiting = most;
         self
@@ -82,8 +82,8 @@ impl FleetBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting does not fit the limit: a share that is not above 0 and at most 1, or borrowing from a limit with leases or
-    /// gaps.
+    /// Returns an error if a setting does not fit the limit: a share that is not above 0 and at most 1, or borrowing
+    /// from a limit with leases or gaps.
     ///
     /// ```
     /// use plimsoll::TokenBucket;

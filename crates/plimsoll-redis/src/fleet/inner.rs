@@ -38,7 +38,7 @@ pub(super) struct FleetCounts {
     lost: AtomicU64,
 }
 
-/// The limit of a fleet until it is replaced.
+/// The limit of a fleet, until it is replaced.
 pub(crate) struct Inner {
     limiter: RedisLimiter,
     pub(super) clock: Clock,

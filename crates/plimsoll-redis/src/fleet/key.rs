@@ -26,8 +26,8 @@ use crate::StoreError;
 /// # }
 /// ```
 ///
-/// A [`FleetKey`] that is closed refuses later demands as [`Closed`](Reason::Closed), and wakes its waiters. The state of the
-/// key in the store stays.
+/// A [`FleetKey`] that is closed refuses later demands with the reason [`Closed`](Reason::Closed), and wakes its
+/// waiters. The state of the key in the store stays.
 #[derive(Clone)]
 pub struct FleetKey {
     pub(super) shared: Arc<Shared>,
@@ -74,12 +74,12 @@ impl FleetKey {
         Ok(())
     }
 
-    /// Reads the standing of this key from the store. Takes nothing and writes no key. [`Limiter::standing`] does not call the
-    /// store, and is mostly unknown.
+    /// Reads the standing of this key from the store. Takes nothing and writes no key. In contrast,
+    /// [`Limiter::standing`] does not call the store, and usually does not know the remainder.
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     ///
     /// ```no_run
     /// use plimsoll_redis::FleetKey;
@@ -107,7 +107,8 @@ impl FleetKey {
 }
 
 impl Limiter for FleetKey {
-    /// Decides without the store, or refuses as [`Unavailable`](Reason::Unavailable) if that is not possible.
+    /// Decides without the store, or refuses with the reason [`Unavailable`](Reason::Unavailable) if that is not
+    /// possible.
     fn try_acquire(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
         match self.known(demand) {
             Ok(permit) => Ok(permit),
@@ -176,7 +177,7 @@ impl plimsoll::Internals for FleetKey {
         self.known(demand)
     }
 
-    /// In the background.
+    /// Charges in the background.
     fn charge(&self, cost: u64) {
         self.shared.now().charge(&self.key, cost);
     }

@@ -31,7 +31,7 @@ pub struct FleetAsk<'a> {
 type FleetDecision = StoreDecision<Permits<'static>>;
 
 impl<'a> FleetAsk<'a> {
-    /// Asks for `cost`. A cost of 0 takes nothing, and is granted if anything is available.
+    /// Creates an ask for `cost`. A cost of 0 takes nothing, and is granted if anything is available.
     pub const fn new(key: &'a FleetKey, cost: u64) -> Self {
         Self {
             key,
@@ -84,8 +84,9 @@ impl<'a> FleetAsk<'a> {
     /// also fetches the next batches of limits with borrowing.
     ///
     /// If a store does not decide, the [`Outage`](crate::Outage) setting of each limit does, and the answer carries the
-    /// [cause](crate::StoreAnswer#structfield.cause). If the deadline passes before all stores have answered, the decision is refused as
-    /// [`TimedOut`](Reason::TimedOut), and grants are undone in the background. They are also undone if the future is dropped.
+    /// [cause](crate::StoreAnswer#structfield.cause). If the deadline passes before all stores have answered, the
+    /// decision is refused with the reason [`TimedOut`](Reason::TimedOut), and grants are undone in the background.
+    /// They are also undone if the future is dropped.
     pub async fn decide_all(asks: &[Self], like: Demand) -> FleetDecision {
         let mut many = Many::new(asks, like);
         if many.decide_here() {
@@ -263,7 +264,7 @@ impl Many {
     /// Builds the decision. If it is refused, local grants are returned.
     fn end(mut self, outcome: Outcome) -> FleetDecision {
         for entry in self.entries.iter_mut().filter(|entry| !entry.shadow) {
-            // Of a refused decision only the refusals are counted.
+            // In a refused decision only the refusals are counted.
             if entry.refuses() || outcome == Outcome::Admitted {
                 let refused = entry.answer.as_ref().and_then(|it| it.denied.clone());
                 let permit = entry.permit.take();

@@ -23,7 +23,7 @@ pub use inner::FleetTotals;
 pub use key::FleetKey;
 pub use many::FleetAsk;
 
-/// A limit in Redis that implements the traits of limiters in memory. Created by [`RedisLimiter::fleet`].
+/// A limit in Redis that implements the traits of limiters in memory. [`RedisLimiter::fleet`] returns a builder of one.
 ///
 /// It can be used in a layer, as an `Arc<dyn Limiter>`, and in other code that does not know stores. Clones share one limit.
 ///
@@ -48,10 +48,11 @@ pub use many::FleetAsk;
 ///
 /// # Which calls use the store
 ///
-/// `acquire` and `acquire_owned` call the store, in one round trip. `try_acquire` and `attempt` cannot wait for a reply, so they decide
-/// only from [borrowed](FleetBuilder::borrowing) permits, from recent refusals, and by the outage setting while the
-/// [circuit](crate::Circuit) is open. In all other cases they refuse as [`Unavailable`](plimsoll::Reason::Unavailable), and the
-/// caller continues with `acquire_owned`, as the layers of `plimsoll-tower` do.
+/// `acquire` and `acquire_owned` call the store, in one round trip. `try_acquire` and `attempt` cannot wait for a
+/// reply, so they decide only from [borrowed](FleetBuilder::borrowing) permits, from recent refusals, and by the outage
+/// setting while the [circuit](crate::Circuit) is open. In all other cases they refuse with the reason
+/// [`Unavailable`](plimsoll::Reason::Unavailable), and the caller continues with `acquire_owned`, as the layers of
+/// `plimsoll-tower` do.
 ///
 /// Several fleets in a layer or in a [`plimsoll::All`] need a round trip each. Grants of the others are held meanwhile, and
 /// returned if one refuses. [`FleetAsk::decide_all`] and [`RedisAll`](crate::RedisAll) decide about several limits in one round
@@ -59,9 +60,10 @@ pub use many::FleetAsk;
 ///
 /// # If the store does not answer
 ///
-/// Then the [`Outage`](crate::Outage) setting decides. A call that may have been charged is never repeated. The [`StoreError`] itself
-/// is returned only by [`RedisLimiter::decide`]; a fleet counts it in [`totals`](Self::totals), and its cause is in
-/// the [statistics](crate::Store::stats) and [events](crate::Store::subscribe) of the store.
+/// If the store does not answer, the [`Outage`](crate::Outage) setting decides. A call that may have been charged is
+/// never repeated. The [`StoreError`] itself is returned only by [`RedisLimiter::decide`]; a fleet counts it in
+/// [`totals`](Self::totals), and its cause is in the [statistics](crate::Store::stats) and
+/// [events](crate::Store::subscribe) of the store.
 ///
 /// # Returns
 ///
@@ -116,8 +118,8 @@ impl Fleet {
         self.shared.now().totals()
     }
 
-    /// Returns unused [borrowed](FleetBuilder::borrowing) permits to the store and waits for it: for programs that end. Dropping
-    /// the last handle does the same in the background, if the runtime still runs.
+    /// Returns unused [borrowed](FleetBuilder::borrowing) permits to the store and waits for it. Use it before the
+    /// program ends. Dropping the last handle does the same in the background, if the runtime still runs.
     ///
     /// ```no_run
     /// # async fn shutdown(api: plimsoll_redis::Fleet) {
@@ -130,7 +132,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// If some permits could not be returned. They are lost until the limit has refilled.
+    /// Returns an error if some permits could not be returned. They are lost until the limit has refilled.
     pub async fn give_back(&self) -> Result<(), StoreError> {
         self.shared.now().return_borrowed().await
     }
@@ -154,7 +156,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// As [`FleetBuilder::build`]. Then nothing is changed.
+    /// Returns the errors of [`FleetBuilder::build`]. Nothing is then changed.
     pub fn replace(&self, with: FleetBuilder) -> Result<(), InvalidLimit> {
         self.shared.replace(with)
     }

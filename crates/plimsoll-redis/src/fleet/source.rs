@@ -21,12 +21,12 @@ pub(super) struct FleetSource {
 /// The origin of a permit.
 #[derive(Clone)]
 pub(super) enum Origin {
-    /// By a rate in the store, at this time on the clock of the store.
+    /// A rate in the store, at this time on the clock of the store.
     Store(Moment),
     Lease(Arc<Hold>),
-    /// From the borrowed stock.
+    /// The borrowed stock.
     Stock(Tag),
-    /// From the share of this process, during an outage.
+    /// The share of this process, during an outage.
     Local,
 }
 

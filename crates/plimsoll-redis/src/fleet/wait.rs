@@ -129,7 +129,7 @@ impl Shared {
         }
     }
 
-    /// Sleeps until a moment. Returns `false` if the limiter is closed before.
+    /// Sleeps until a moment. Returns `false` if the limiter is closed first.
     async fn sleep(&self, until: Moment, closing: &Closing) -> bool {
         let mut closed = pin!(closing.bell.notified());
         let mut time = pin!(self.clock().sleep_until(until));

@@ -44,7 +44,7 @@ struct HeldLeases {
 
 struct Holding {
     state: LeaseState,
-    /// When it is lost if it is not renewed, on the clock of this process.
+    /// The moment at which it is lost unless it is renewed, on the clock of this process.
     ends: Moment,
 }
 
@@ -89,8 +89,8 @@ impl Leases {
         format!("{}-{number}~{micros}", *PROCESS)
     }
 
-    /// Creates a lease before it is requested. Its drop releases it, so that a late reply does not leave a slot held. To release a lease
-    /// that was never granted has no effect.
+    /// Creates a lease before it is requested. Its drop releases it, so that a late reply does not leave a slot held.
+    /// Releasing a lease that was never granted has no effect.
     pub(crate) fn ask(self: &Arc<Self>, key: Vec<u8>, id: &str, cost: u64) -> Lease {
         Lease {
             leases: Arc::clone(self),
@@ -116,7 +116,7 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to renew a lease and to watch when it is lost.
+    /// Starts to renew a lease, and to watch for its loss.
     fn track(self: &Arc<Self>, lease: &Lease, state: &LeaseState) {
         let mut held = self.held();
         let members = held.keys.entry(lease.key.clone()).or_default();
@@ -138,7 +138,7 @@ impl Leases {
         }
     }
 
-    /// Stops to renew a lease. Returns when it expires.
+    /// Stops renewing a lease. Returns the moment at which it expires.
     fn untrack(&self, lease: &Lease) -> Moment {
         let mut held = self.held();
         let mut ends = lease.asked.plus(self.length);

@@ -20,7 +20,7 @@ pub(super) struct Return {
     pub(super) key: Vec<u8>,
     pub(super) member: String,
     pub(super) cost: u64,
-    /// When it expires, on the clock of this process.
+    /// The moment at which it expires, on the clock of this process.
     pub(super) until: Moment,
 }
 
@@ -155,13 +155,13 @@ impl Returning {
                 }
             };
             for (reply, answer) in replies.into_iter().zip(answers) {
-                // The caller has often gone.
+                // The caller has often dropped its future.
                 let _ = reply.send(answer);
             }
         }
     }
 
-    /// The queued releases, as many as one script sends.
+    /// The queued releases, up to the number that one script sends.
     fn next(&mut self) -> Option<Vec<Collected>> {
         let mut returns = self.leases.returns();
         let collected = returns.collected.get_mut(&self.key)?;

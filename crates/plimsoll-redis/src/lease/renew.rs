@@ -111,8 +111,8 @@ impl Leases {
         }
     }
 
-    /// The leases that have expired on the clock of this process, and when the next one does. `None` if no lease is held: then the
-    /// task ends.
+    /// The leases that have expired on the clock of this process, and the moment at which the next one does. `None` if
+    /// no lease is held: then the task ends.
     fn run_out(&self) -> (Vec<LeaseState>, Option<Moment>) {
         let now = self.clock.precise_now();
         let mut held = self.held();

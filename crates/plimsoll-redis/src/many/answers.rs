@@ -11,7 +11,7 @@ use crate::StoreErrorKind;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreAnswer {
-    /// The limit, its window and what remains; if the decision is admitted, after what it took.
+    /// The limit, its window and the remainder; if the decision is admitted, after the grant.
     pub standing: Standing,
     /// The refusal, with its reason and retry time; `None` if the limit grants.
     pub denied: Option<Denied>,
@@ -19,18 +19,18 @@ pub struct StoreAnswer {
     pub shadow: bool,
     /// The [fencing token](plimsoll::LeaseState::fence) of its lease, if it has one.
     pub fence: Option<u64>,
-    /// Why the store did not decide, or did not undo a grant after another ask was refused.
+    /// The reason why the store did not decide, or did not undo a grant after another ask was refused.
     pub cause: Option<StoreErrorKind>,
 }
 
 impl StoreAnswer {
-    /// Whether the limit grants this ask.
+    /// Returns whether the limit grants this ask.
     #[must_use]
     pub fn grants(&self) -> bool {
         self.denied.is_none()
     }
 
-    /// The same answer with a refusal.
+    /// Returns the same answer with a refusal.
     pub(crate) fn refused(mut self, denied: Denied) -> Self {
         self.denied = Some(denied);
         self
@@ -53,13 +53,14 @@ impl StoreAnswers {
         places.iter().map(|&place| each[place].answer()).collect()
     }
 
-    /// Whether no enforced ask refuses.
+    /// Returns whether no enforced ask refuses.
     #[must_use]
     pub fn are_granted(&self) -> bool {
         !self.each.iter().any(StoreAnswer::refuses)
     }
 
-    /// The index of the binding ask: the refused one with the longest retry time, the first of several. `None` if none refuses.
+    /// Returns the index of the binding ask: the refused one with the longest retry time, the first of several. `None`
+    /// if none refuses.
     #[must_use]
     pub fn binding(&self) -> Option<usize> {
         let refusing = self.each.iter().enumerate();
@@ -77,8 +78,8 @@ impl StoreAnswers {
             .map(|(index, _)| index)
     }
 
-    /// The refusal of the decision: that of the [binding](Self::binding) ask. After its retry time all asks would be granted if there were
-    /// no other demands.
+    /// Returns the refusal of the decision: that of the [binding](Self::binding) ask. After its retry time all asks
+    /// would be granted if there were no other demands.
     #[must_use]
     pub fn denied(&self) -> Option<&Denied> {
         self.each[self.binding()?].denied.as_ref()
@@ -101,7 +102,7 @@ impl Deref for StoreAnswers {
     }
 }
 
-/// A decision about several limits. Returned by [`Store::decide_all`](crate::Store::decide_all).
+/// A decision about several limits. [`Store::decide_all`](crate::Store::decide_all) returns one.
 #[derive(Debug)]
 #[must_use = "permits that are dropped are returned"]
 pub struct StoreDecision<P = StorePermits> {
@@ -127,20 +128,20 @@ impl<P> StoreDecision<P> {
         }
     }
 
-    /// Whether the decision was admitted and all asks were taken. Otherwise none was.
+    /// Returns whether the decision was admitted and all asks were taken. Otherwise none was.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.permits.is_some()
     }
 
-    /// The answer to each ask, in the order of the asks.
+    /// Returns the answer to each ask, in the order of the asks.
     #[must_use]
     pub fn answers(&self) -> &StoreAnswers {
         &self.answers
     }
 
-    /// Whether the decision was refused after some asks had been taken, which were then undone. This happens if the decision needs several
-    /// scripts: in a cluster, or with several stores.
+    /// Returns whether the decision was refused after some asks had been taken, which were then undone. This happens if
+    /// the decision needs several scripts: in a cluster, or with several stores.
     #[must_use]
     pub fn is_compensated(&self) -> bool {
         self.compensated
@@ -150,7 +151,7 @@ impl<P> StoreDecision<P> {
     ///
     /// # Errors
     ///
-    /// The [refusal](StoreAnswers::denied) of the decision.
+    /// Returns the [refusal](StoreAnswers::denied) of the decision.
     pub fn into_result(self) -> Result<P, Denied> {
         let Self {
             answers, permits, ..

@@ -43,7 +43,7 @@ impl BatchedWork for GroupBatches {
         let mut answers = Vec::with_capacity(groups.len());
         let mut parts = parts.into_iter();
         while answers.len() < groups.len() {
-            // How many decisions the next part answers.
+            // The number of decisions that the next part answers.
             let count = match parts.next() {
                 Some(Value::Int(count)) => u64::try_from(count).unwrap_or(0),
                 _ => 0,

@@ -40,7 +40,7 @@ pub struct StoreAsk<'a> {
 }
 
 impl<'a> StoreAsk<'a> {
-    /// Asks for `cost`. A cost of 0 takes nothing, and is granted if anything is available.
+    /// Creates an ask for `cost`. A cost of 0 takes nothing, and is granted if anything is available.
     pub fn new(limiter: &'a RedisLimiter, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> Self {
         Self {
             limiter,
@@ -87,23 +87,25 @@ impl Store {
     /// # }
     /// ```
     ///
-    /// Every ask is answered, even if another one refuses. A refused decision charges nothing, except that the first limit that refuses
-    /// counts the refusal if its rule counts refusals. If several asks have the same limiter and key, their costs are added, and they
-    /// are enforced unless all of them are in shadow mode. If an enforced ask exceeds what its limit can ever grant, the decision is
-    /// refused without a round trip, and the other answers do not report what remains.
+    /// Every ask is answered, even if another one refuses. A refused decision charges nothing, except that the first
+    /// limit that refuses counts the refusal if its rule counts refusals. If several asks have the same limiter and
+    /// key, their costs are added, and they are enforced unless all of them are in shadow mode. If an enforced ask
+    /// exceeds the most that its limit can ever grant, the decision is refused without a round trip, and the other
+    /// answers do not report a remainder.
     ///
     /// # In a cluster
     ///
-    /// A script may only use keys of one hash slot, so a decision sends one script for each slot, one after the other in the order of the
-    /// asks. If a later script refuses, the grants of the earlier ones are undone, as by [`StorePermits::undo`], and
-    /// [`is_compensated`](StoreDecision::is_compensated) returns `true`. Meanwhile other decisions may be refused because of them. More
-    /// than 128 asks in one slot also need several scripts.
+    /// A script may only use keys of one hash slot, so a decision sends one script for each slot, one at a time in the
+    /// order of the asks. If a later script refuses, the grants of the earlier ones are undone, as by
+    /// [`StorePermits::undo`], and [`is_compensated`](StoreDecision::is_compensated) returns `true`. Meanwhile other
+    /// decisions may be refused because of them. More than 128 asks in one slot also need several scripts.
     ///
     /// # Errors
     ///
-    /// If the store does not decide. Nothing is charged then, except that rates may have been charged after
-    /// [`TimedOut`](StoreErrorKind::TimedOut) or [`Unreachable`](StoreErrorKind::Unreachable); leases are released. A limiter of
-    /// another store is [`Unsupported`](StoreErrorKind::Unsupported). If the caller drops the future, grants are undone.
+    /// Returns an error if the store does not decide. Nothing is then charged, except that rates may have been charged
+    /// after [`TimedOut`](StoreErrorKind::TimedOut) or [`Unreachable`](StoreErrorKind::Unreachable); leases are
+    /// released. A limiter of another store is [`Unsupported`](StoreErrorKind::Unsupported). If the caller drops the
+    /// future, grants are undone.
     pub async fn decide_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreDecision, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
         if let Some(refused) = too_large(&subjects, &places) {
@@ -130,18 +132,18 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store does not answer.
+    /// Returns an error if the store does not answer.
     pub async fn peek_all(&self, asks: &[StoreAsk<'_>]) -> Result<StoreAnswers, StoreError> {
         let (mut subjects, places) = self.subjects(asks)?;
         subjects.peek(|_, _| None).await?;
         Ok(StoreAnswers::of(&subjects, &places))
     }
 
-    /// Charges all of `asks` for work that is done. A charge is never refused: see [`RedisLimiter::charge`].
+    /// Charges all of `asks` after the fact. A charge is never refused: see [`RedisLimiter::charge`].
     ///
     /// # Errors
     ///
-    /// If the store does not answer. In a cluster, some asks may have been charged.
+    /// Returns an error if the store does not answer. In a cluster, some asks may have been charged.
     pub async fn charge_all(&self, asks: &[StoreAsk<'_>]) -> Result<(), StoreError> {
         let charged = |ask: &&StoreAsk<'_>| ask.cost > 0 && !ask.limiter.holds_leases();
         let asks: Vec<_> = asks.iter().filter(charged).copied().collect();

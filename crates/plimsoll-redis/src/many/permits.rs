@@ -22,14 +22,14 @@ impl StorePermits {
         }
     }
 
-    /// Whether one of the leases expired because it could not be renewed in time. See
+    /// Returns whether one of the leases expired because it could not be renewed in time. See
     /// [`RedisPermit::is_lost`](crate::RedisPermit::is_lost).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.states().any(LeaseState::is_lost)
     }
 
-    /// A future that resolves when one of the leases is lost; never, if there is none.
+    /// Returns a future that resolves when one of the leases is lost; never, if there is none.
     pub fn lost(&self) -> Lost {
         Lost::of(self.states().cloned())
     }
@@ -39,26 +39,27 @@ impl StorePermits {
         leases.filter_map(Lease::state)
     }
 
-    /// Undoes the decision, also for rates, and waits for the store: for work that was not done. Takes one round trip; in a cluster one
-    /// for each hash slot.
+    /// Undoes the decision, also for rates, and waits for the store. Use it for work that was not done. Takes one round
+    /// trip; in a cluster, one for each hash slot.
     ///
-    /// Permits that have been refilled since, or that no longer count, are not returned again. A
+    /// Units that have been refilled since, or that no longer count, are not refunded again. A
     /// [gap](plimsoll::SlidingLog::min_gap) that the grant began stays in effect if there were later grants.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. Then rates stay charged, and leases are released in the background.
+    /// Returns an error if the store does not answer. Rates then stay charged, and leases are released in the
+    /// background.
     pub async fn undo(mut self) -> Result<(), StoreError> {
         self.taken.undo_all().await
     }
 
     /// Releases the leases and waits for the store. Dropping the permits does the same in the background.
     ///
-    /// Returns `false` if a lease had expired already.
+    /// Returns `false` if a lease had already expired.
     ///
     /// # Errors
     ///
-    /// If the store does not answer. The release is retried in the background until the leases expire.
+    /// Returns an error if the store does not answer. The release is retried in the background until the leases expire.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let mut held = true;
         for lease in self.leases() {

@@ -28,7 +28,7 @@ pub(crate) struct Subject {
     lease: Option<Lease>,
     /// The last answer of the store.
     answer: Option<Decided>,
-    /// Why the store did not answer.
+    /// The reason why the store did not answer.
     failed: Option<StoreErrorKind>,
     taken: Option<Taken>,
     /// Emits the event of the decision, if there are subscribers.
@@ -118,7 +118,7 @@ impl Subject {
         self.shadow &= shadow;
     }
 
-    /// Borrows up to `most` with the decision if as much remains for others. Has no effect in shadow mode.
+    /// Borrows up to `most` with the decision if the same amount remains for others. Has no effect in shadow mode.
     pub(crate) fn borrow(&mut self, most: u64) {
         self.most = Some(most).filter(|_| !self.shadow);
     }

@@ -12,18 +12,18 @@ use super::value::{Part, Tree};
 use crate::problem::label;
 use crate::tree::{Entry, Node};
 
-/// The fields of a map, one after the other.
+/// The fields of a map, one by one.
 pub(super) struct Map<'t, 'a> {
     node: &'t Node,
     aside: &'a Aside<'t>,
     entries: std::slice::Iter<'t, Entry>,
-    /// Fields that are not there, and are made up.
+    /// Missing fields, which are made up.
     made_up: Vec<&'static str>,
     /// Whether its fields are free names, so that entries that were set aside can be left out.
     names: bool,
-    /// Looks only at these.
+    /// Only these fields are read, if set.
     only: Option<&'static [&'static str]>,
-    /// Were read already.
+    /// Fields that were already read.
     read: Vec<&'static str>,
     what: String,
     value: Option<&'t Entry>,
@@ -55,13 +55,13 @@ impl<'t, 'a> Map<'t, 'a> {
         self
     }
 
-    /// Looks only at these fields.
+    /// Restricts the map to these fields.
     pub(super) fn only(mut self, known: &'static [&'static str]) -> Self {
         self.only = Some(known);
         self
     }
 
-    /// Looks only at what is not `read` already.
+    /// Leaves out the fields that were already `read`.
     pub(super) fn without(mut self, read: Vec<&'static str>) -> Self {
         self.read = read;
         self
@@ -185,7 +185,7 @@ impl<'t> SeqAccess<'t> for Halves<'t, '_> {
     }
 }
 
-/// One of several, by a word.
+/// One of several variants, by a word.
 pub(super) struct Choice<'t, 'a> {
     /// The field that holds the word.
     pub(super) tag: Option<&'static str>,

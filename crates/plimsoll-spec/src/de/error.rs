@@ -13,13 +13,13 @@ use crate::tree::{Entry, Node, Value};
 /// An error that is being returned. It starts without a place, and gets that of the innermost value around it.
 #[derive(Debug)]
 pub(crate) enum Error<'t> {
-    /// The value is not this.
+    /// The value is not of this description.
     Expected(String),
     UnknownField(String, &'static [&'static str]),
     UnknownWord(String, &'static [&'static str]),
     Missing(&'static str),
     Other(String),
-    /// With its place, and what is to blame once that is known.
+    /// A problem with its place, and its cause once that is known.
     Placed(Problem, Option<Blame<'t>>),
 }
 

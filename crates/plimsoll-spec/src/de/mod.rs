@@ -1,7 +1,8 @@
 //! A serde deserialiser for a tree with the place of every value.
 //!
-//! Serde reads `kind: …` beside other fields (`tag`, `flatten`, `untagged`) by buffering the map, which loses all places. A
-//! tree can be read twice, so that this deserialiser needs no buffer. A type selects such a form by its name in serde:
+//! Serde reads `kind: …` together with other fields (`tag`, `flatten`, `untagged`) by buffering the map, which loses
+//! all places. A tree can be read twice, so that this deserialiser needs no buffer. A type selects such a form by its
+//! name in serde:
 //!
 //! - an enum with a name in [`TAGS`] is read from a map: that field selects the variant, the other fields are its content;
 //! - a struct with the name [`SPLIT`] has two parts that are read from one map: the fields of the first, then the rest;

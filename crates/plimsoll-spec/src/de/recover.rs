@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::scalar::{Units, nearest};
 use crate::tree::{Entry, Node, Value};
 
-/// The largest number of problems that are reported. Each one costs another reading of the file.
+/// The maximum number of problems that are reported. For each one the file is read again.
 pub const MAX_PROBLEMS: usize = 30;
 
 /// The cause of a problem, which is set aside for the next reading.
@@ -147,7 +147,7 @@ impl<'t> Aside<'t> {
         }
         let whole = Self::new(self.units);
         for mut node in wrong {
-            // Up to what a section holds: its parent's parent is the root.
+            // Up to an entry of a section: the parent of its parent is the root.
             while let Some(parent) = parents.get(&node) {
                 let is_section = std::ptr::eq(*parent, root);
                 let in_section = parents
@@ -180,8 +180,8 @@ pub struct Recovered<'t, T> {
     pub broken: Broken<'t>,
 }
 
-/// The entries that [`read`](crate::read) left out because of mistakes. Other entries may refer to them by name, so a check of the whole
-/// file asks here before it reports an unknown name.
+/// The entries that [`read`](crate::read) left out because of mistakes. Other entries may refer to them by name, so a
+/// check of the whole file calls [`has`](Self::has) before it reports an unknown name.
 #[derive(Default, Debug)]
 pub struct Broken<'t> {
     names: BTreeSet<&'t str>,
@@ -217,18 +217,19 @@ impl<'t> Broken<'t> {
         broken
     }
 
-    /// Whether an entry of this name may have been left out. True for every name if a whole section could not be read.
+    /// Returns whether an entry of this name may have been left out. True for every name if a whole section could not
+    /// be read.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.any_name || self.names.contains(name)
     }
 
-    /// The names of the entries that were left out.
+    /// Returns the names of the entries that were left out.
     pub fn names(&self) -> impl Iterator<Item = &'t str> {
         self.names.iter().copied()
     }
 
-    /// The indices of the items of a list that were not left out.
+    /// Returns the indices of the items of a list that were not left out.
     pub fn places(&self, section: &'static str) -> impl Iterator<Item = usize> {
         (0..).filter(move |at| !self.items.contains(&(section, *at)))
     }

@@ -18,7 +18,7 @@ pub(super) enum Reader {
     Nanos(fn(Units, &Node) -> Read<Duration>),
     Number(fn(&Node) -> Read<f64>),
     Text(fn(&Node) -> Read<String>),
-    /// With how it stands in the file.
+    /// The value as it is written in the file.
     Written(fn(&Node) -> Read<String>),
 }
 
@@ -82,14 +82,14 @@ fn memory(node: &Node) -> Read<String> {
 }
 
 impl Reader {
-    /// Reads `node`, or gives something valid in the place of a value that cannot be read.
+    /// Reads `node`, or returns a valid value in place of one that cannot be read.
     pub(super) fn visit<'t, V: Visitor<'t>>(
         self,
         node: Option<&'t Node>,
         units: Units,
         visitor: V,
     ) -> Result<V::Value, Error<'t>> {
-        /// Has `visitor` read the one value of its type.
+        /// Makes `visitor` read the single value of its type.
         fn one<'t, V: Visitor<'t>>(
             value: impl IntoDeserializer<'t, Error<'t>>,
             visitor: V,

@@ -1,4 +1,4 @@
-//! A value that is deserialised: where it is, and which of its fields are read.
+//! A value that is being deserialised, its place, and the fields that are read.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What a sender and a slot both need: the cost of an item, and its way into the channel.
+//! The parts that a sender and a slot share: the cost of an item, and its delivery into the channel.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::with_permit::WithPermit;
 /// The demand of an item.
 pub(super) type Cost<T> = Arc<dyn Fn(&T) -> Demand + Send + Sync>;
 
-/// Puts an item into the channel, or refunds its permit.
+/// Adds an item to the channel, or refunds its permit.
 pub(super) fn deliver<T>(
     items: &UnboundedSender<WithPermit<T>>,
     item: T,

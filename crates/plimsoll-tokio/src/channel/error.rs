@@ -22,14 +22,14 @@ impl<T> SendError<T> {
         }
     }
 
-    /// The unsent item.
+    /// Returns the unsent item.
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(item, _) | Self::Closed(item) => item,
         }
     }
 
-    /// The refusal of the limiter, if it refused.
+    /// Returns the refusal of the limiter, if it refused.
     pub fn denied(&self) -> Option<&Denied> {
         match self {
             Self::Full(_, denied) => Some(denied),

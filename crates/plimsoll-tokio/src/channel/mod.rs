@@ -32,7 +32,7 @@ pub use receiver::{PermitReceiver, Receiver};
 pub use sender::Sender;
 pub use slot::Slot;
 
-/// Makes a channel in which every item costs 1.
+/// Creates a channel in which every item costs 1.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};
@@ -52,7 +52,8 @@ pub fn channel<T>(limiter: impl Into<Resource>) -> (Sender<T>, Receiver<T>) {
     channel_with_cost(limiter, |_| Demand::ONE)
 }
 
-/// Makes a channel in which an item costs what `cost` returns: a number, or a [`Demand`] with a priority or a deadline.
+/// Creates a channel in which `cost` returns the cost of an item: a number, or a [`Demand`] with a priority or a
+/// deadline.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate};

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::with_permit::WithPermit;
 
-/// The receiving half of a channel. As a [`Stream`] it yields what [`recv`](Self::recv) returns.
+/// The receiving half of a channel. As a [`Stream`] it yields the items that [`recv`](Self::recv) returns.
 ///
 /// Dropping it drops the items in the channel, returns their permits, and wakes waiting senders, whose sends fail.
 pub struct Receiver<T> {
@@ -39,7 +39,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// If the channel is empty, or also closed.
+    /// Returns an error if the channel is empty: [`TryRecvError::Disconnected`] if it is also closed.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.try_recv_with_permit().map(WithPermit::into_inner)
     }
@@ -48,17 +48,17 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// If the channel is empty, or also closed.
+    /// Returns an error if the channel is empty: [`TryRecvError::Disconnected`] if it is also closed.
     pub fn try_recv_with_permit(&mut self) -> Result<WithPermit<T>, TryRecvError> {
         self.items.try_recv()
     }
 
-    /// [`recv_with_permit`](Self::recv_with_permit), for hand-written futures.
+    /// Like [`recv_with_permit`](Self::recv_with_permit), for hand-written futures.
     pub fn poll_recv_with_permit(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithPermit<T>>> {
         self.items.poll_recv(cx)
     }
 
-    /// Turns the receiver into a stream of items with their permits.
+    /// Converts the receiver into a stream of items with their permits.
     pub fn into_permit_receiver(self) -> PermitReceiver<T> {
         PermitReceiver(self)
     }
@@ -68,13 +68,13 @@ impl<T> Receiver<T> {
         self.items.close();
     }
 
-    /// The number of items in the channel.
+    /// Returns the number of items in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether no item is in the channel.
+    /// Returns whether the channel has no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -98,12 +98,12 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// A [`Receiver`] as a stream of items with their permits. Made by [`Receiver::into_permit_receiver`].
+/// A [`Receiver`] as a stream of items with their permits. [`Receiver::into_permit_receiver`] returns one.
 #[derive(Debug)]
 pub struct PermitReceiver<T>(Receiver<T>);
 
 impl<T> PermitReceiver<T> {
-    /// The receiver.
+    /// Returns the receiver.
     pub fn into_inner(self) -> Receiver<T> {
         self.0
     }

@@ -53,11 +53,11 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends without waiting.
+    /// Sends an item without waiting.
     ///
     /// # Errors
     ///
-    /// The item, if the limiter refuses it or the channel is closed.
+    /// Returns the item, if the limiter refuses it or the channel is closed.
     pub fn try_send(&self, item: T) -> Result<(), SendError<T>> {
         if self.is_closed() {
             return Err(SendError::Closed(item));
@@ -68,13 +68,14 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends, waiting in the queue of the limiter if it has one. A limiter without a queue refuses at once.
+    /// Sends an item. Waits in the queue of the limiter if it has one; a limiter without a queue refuses at once.
     ///
-    /// Dropping the future leaves the queue and drops the item unsent. [`reserve`](Self::reserve) waits without an item.
+    /// Cancel safe: dropping the future leaves the queue, and the item is not sent. The item is dropped with the
+    /// future; to keep it, wait with [`reserve`](Self::reserve).
     ///
     /// # Errors
     ///
-    /// The item, if the limiter refuses it, before or after waiting, or the channel is or becomes closed.
+    /// Returns the item, if the limiter refuses it, before or after waiting, or the channel is or becomes closed.
     pub async fn send(&self, item: T) -> Result<(), SendError<T>> {
         match self.wait((self.cost)(&item)).await {
             Ok(permit) => deliver(&self.items, item, permit),
@@ -82,11 +83,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Waits for room for an item that costs `demand` and is sent later.
+    /// Waits for room for an item that costs `demand` and is sent later. Cancel safe: dropping the future leaves the
+    /// queue, and takes nothing.
     ///
     /// # Errors
     ///
-    /// If the limiter refuses, or the channel is or becomes closed.
+    /// Returns an error if the limiter refuses, or the channel is or becomes closed.
     pub async fn reserve(&self, demand: impl Into<Demand>) -> Result<Slot<T>, SendError<()>> {
         match self.wait(demand.into()).await {
             Ok(permit) => Ok(self.slot(permit)),
@@ -98,7 +100,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// If the limiter refuses, or the channel is closed.
+    /// Returns an error if the limiter refuses, or the channel is closed.
     pub fn try_reserve(&self, demand: impl Into<Demand>) -> Result<Slot<T>, SendError<()>> {
         if self.is_closed() {
             return Err(SendError::Closed(()));
@@ -132,7 +134,7 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// Whether the receiver was dropped or has closed the channel.
+    /// Returns whether the receiver was dropped or has closed the channel.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.items.is_closed()
@@ -143,7 +145,7 @@ impl<T> Sender<T> {
         self.items.closed().await;
     }
 
-    /// The limiter that bounds the channel.
+    /// Returns the limiter that bounds the channel.
     pub fn limiter(&self) -> &Resource {
         &self.limiter
     }

@@ -7,7 +7,7 @@ use super::SendError;
 use super::deliver::{Cost, deliver};
 use crate::with_permit::{UnusedPermit, WithPermit};
 
-/// Reserved room for one item. Made by [`Sender::reserve`](super::Sender::reserve).
+/// Reserved room for one item. [`Sender::reserve`](super::Sender::reserve) returns one.
 ///
 /// Dropping it unused refunds the reservation, even to a rate.
 ///
@@ -44,7 +44,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The most that the item may cost.
+    /// Returns the most that the item may cost.
     #[must_use]
     pub fn room(&self) -> u64 {
         self.permit.get().map_or(0, |permit| permit.cost())
@@ -54,7 +54,7 @@ impl<T> Slot<T> {
     ///
     /// # Errors
     ///
-    /// The item, if it costs more than was reserved, or the channel is closed.
+    /// Returns the item, if it costs more than was reserved, or the channel is closed.
     pub fn send(self, item: T) -> Result<(), SendError<T>> {
         let (cost, room) = ((self.cost)(&item).cost, self.room());
         if cost > room {

@@ -46,17 +46,17 @@ pub trait Accept: Send + 'static {
     ///
     /// # Errors
     ///
-    /// If accepting fails. The listener polls again after any error.
+    /// Returns an error if accepting fails. The listener polls again after any error.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Io, Self::Addr)>>;
 
-    /// The local address.
+    /// Returns the local address.
     ///
     /// # Errors
     ///
-    /// If it is not known.
+    /// Returns an error if it is not known.
     fn local_addr(&self) -> io::Result<Self::Addr>;
 
-    /// The address that a limit [per address](super::LimitedListener::per_address) counts the connection under.
+    /// Returns the address that a limit [per address](super::LimitedListener::per_address) counts the connection under.
     fn ip(io: &Self::Io, addr: &Self::Addr) -> IpAddr;
 }
 

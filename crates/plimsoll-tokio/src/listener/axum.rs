@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Accept, Connection, LimitedListener};
 
-/// A listener with a closed limiter accepts no more connections, and waits for the shutdown.
+/// If its total limiter is closed, the listener accepts no more connections, and waits for the shutdown.
 impl<A> Listener for LimitedListener<A>
 where
     A: Accept<Io: AsyncRead + AsyncWrite + Unpin>,

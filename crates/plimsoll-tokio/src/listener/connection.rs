@@ -29,8 +29,8 @@ impl Admission {
 }
 
 pin_project! {
-    /// A connection that counts until it is dropped. Reads and writes are forwarded, within the byte budgets of the listener if
-    /// it has any.
+    /// A connection that counts until it is dropped. It forwards reads and writes, within the byte budgets of the
+    /// listener if there are any.
     #[derive(Debug)]
     pub struct Connection<T> {
         #[pin]
@@ -44,17 +44,17 @@ impl<T> Connection<T> {
         Self { io, admission }
     }
 
-    /// A reference to the accepted connection, such as to read its addresses.
+    /// Returns a reference to the accepted connection, for example to read its addresses.
     pub fn get_ref(&self) -> &T {
         self.io.get_ref()
     }
 
-    /// A mutable reference to the accepted connection. Bytes transferred through it directly are not counted.
+    /// Returns a mutable reference to the accepted connection. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
         self.io.get_mut()
     }
 
-    /// The connection, without its byte budgets, and its permits. It counts until the [`Admission`] is dropped.
+    /// Returns the connection, without its byte budgets, and its permits. It counts until the [`Admission`] is dropped.
     pub fn into_parts(self) -> (T, Admission) {
         (self.io.into_inner(), self.admission)
     }

@@ -31,19 +31,19 @@ struct Cells {
 }
 
 impl ConnectionCounts {
-    /// The number of accepted connections.
+    /// Returns the number of accepted connections.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.0.accepted.load(Ordering::Relaxed)
     }
 
-    /// The number of connections that were closed at the total limit.
+    /// Returns the number of connections that were closed at the total limit.
     #[must_use]
     pub fn refused_in_total(&self) -> u64 {
         self.0.in_total.load(Ordering::Relaxed)
     }
 
-    /// The number of connections that were closed at the limit of their address.
+    /// Returns the number of connections that were closed at the limit of their address.
     #[must_use]
     pub fn refused_by_address(&self) -> u64 {
         self.0.by_address.load(Ordering::Relaxed)

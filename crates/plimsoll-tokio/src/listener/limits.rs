@@ -28,7 +28,7 @@ use plimsoll_kinds::RetryingAcquire;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// They wait in the backlog to be accepted.
+    /// They wait in the backlog of the operating system.
     #[default]
     Wait,
     /// They are accepted and closed at once.
@@ -56,7 +56,7 @@ pub(super) struct Bytes {
 pub(super) type MakeBudget = Box<dyn Fn() -> Budget + Send + Sync>;
 
 impl Bytes {
-    /// The connection within its budgets: its own first, because it is the narrower.
+    /// The connection within its budgets. Its own comes first, because it is narrower.
     pub(super) fn of<T>(&self, io: T) -> Throttled<T> {
         let mut io = Throttled::new(io);
         for budget in [
@@ -76,7 +76,7 @@ impl Bytes {
 }
 
 impl Limits {
-    /// A permit for a connection that has not come yet.
+    /// A permit for a connection that has not arrived yet.
     pub(super) async fn wait_in_total(&self) -> Result<Option<UnusedPermit>, Denied> {
         match &self.total {
             Some(total) if self.when_full == WhenFull::Wait => {
@@ -87,7 +87,7 @@ impl Limits {
         }
     }
 
-    /// A permit for a connection that is there.
+    /// A permit for a connection that has arrived.
     pub(super) async fn ask_in_total(&self) -> Result<Option<UnusedPermit>, Denied> {
         match &self.total {
             Some(total) => {

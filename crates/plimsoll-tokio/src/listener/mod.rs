@@ -1,6 +1,6 @@
 //! An accept loop that limits connections, in total and by address.
 //!
-//! A connection holds its permits for as long as it lives. They are returned when the [`Connection`] is dropped.
+//! A connection holds its permits until the [`Connection`] is dropped.
 //!
 //! # In total
 //!
@@ -11,7 +11,8 @@
 //! # In bytes
 //!
 //! Connections read and write within [byte budgets](Budget), one for [all](LimitedListener::reads) or one for
-//! [each](LimitedListener::each_reads), if the listener has any. See [`Throttled`](crate::Throttled) for how they share.
+//! [each](LimitedListener::each_reads), if the listener has any. See [`Throttled`](crate::Throttled) for how they are
+//! shared.
 //!
 //! # By address
 //!
@@ -51,7 +52,7 @@ pub use limits::WhenFull;
 /// The pause after an error that does not concern a single connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A listener that accepts as many connections as its limits allow.
+/// A listener that accepts connections within its limits.
 ///
 /// ```no_run
 /// use plimsoll::{Address, Concurrency, Gate, Keyed, Queue};
@@ -93,9 +94,9 @@ impl<A: Accept> LimitedListener<A> {
         }
     }
 
-    /// Limits the connections of all addresses together, their number at a time or per second.
+    /// Limits the connections of all addresses together: the number of open connections, or of new ones per second.
     ///
-    /// The limiter needs a queue if the listener is to wait: without one the listener polls it.
+    /// If the listener waits, the limiter should have a queue: without one, the listener has to poll it.
     #[must_use]
     pub fn total(mut self, limiter: impl Into<Resource>) -> Self {
         self.limits.total = Some(limiter.into());
@@ -173,17 +174,18 @@ impl<A: Accept> LimitedListener<A> {
         self
     }
 
-    /// Counters of accepted and refused connections, which stay valid after the listener was moved into a server.
+    /// Returns counters of accepted and refused connections, which stay valid after the listener was moved into a
+    /// server.
     #[must_use]
     pub fn counts(&self) -> ConnectionCounts {
         self.counts.clone()
     }
 
-    /// The local address.
+    /// Returns the local address.
     ///
     /// # Errors
     ///
-    /// If the operating system does not report it.
+    /// Returns an error if the operating system does not report it.
     pub fn local_addr(&self) -> io::Result<A::Addr> {
         self.accept.local_addr()
     }
@@ -195,7 +197,7 @@ impl<A: Accept> LimitedListener<A> {
     ///
     /// # Errors
     ///
-    /// If the total limiter was closed.
+    /// Returns an error if the total limiter was closed.
     pub async fn accept(&mut self) -> Result<(Connection<A::Io>, A::Addr), Denied> {
         let mut waited = None;
         loop {

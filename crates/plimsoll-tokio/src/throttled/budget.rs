@@ -35,22 +35,23 @@ struct Inner {
 }
 
 impl Budget {
-    /// A budget of `bytes` per second, with a burst of one second.
+    /// Creates a budget of `bytes` per second, with a burst of one second.
     ///
     /// # Panics
     ///
-    /// If `bytes` is 0.
+    /// Panics if `bytes` is 0.
     #[track_caller]
     #[must_use]
     pub fn per_second(bytes: u64) -> Self {
         Self::greedy(Quota::per_second(bytes))
     }
 
-    /// [`per_second`](Self::per_second) for a number from outside the program.
+    /// Like [`per_second`](Self::per_second), but returns an error instead of panicking. For a number from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `bytes` is 0.
+    /// Returns an error if `bytes` is 0.
     pub fn try_per_second(bytes: u64) -> Result<Self, InvalidLimit> {
         Quota::try_new(bytes, Duration::from_secs(1)).map(Self::greedy)
     }
@@ -60,12 +61,12 @@ impl Budget {
         Self::new(gate.build())
     }
 
-    /// A budget on any rate limiter, in bytes.
+    /// Creates a budget on any rate limiter, in bytes.
     ///
-    /// It needs a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. Where the
-    /// queue is full, connections retry; they are not refused, but shares are no longer fair.
+    /// It needs a fifo queue with room for a quantum of every connection, such as `Queue::fifo(u64::MAX)`. If the queue
+    /// is full, connections are not refused but retry, and shares are no longer fair.
     ///
-    /// Transferred bytes cannot be returned, so a limit whose permits are returned does not compile here:
+    /// Transferred bytes cannot be returned, so a limit whose permits are returned is a compile-time error:
     ///
     /// ```compile_fail
     /// use plimsoll::{Concurrency, Gate};
@@ -93,7 +94,7 @@ impl Budget {
         self
     }
 
-    /// The limiter that counts the bytes.
+    /// Returns the limiter that counts the bytes.
     pub fn limiter(&self) -> &Resource {
         &self.0.rate
     }
@@ -103,7 +104,7 @@ impl Budget {
         self.0.quantum.load(Ordering::Relaxed)
     }
 
-    /// Changes the quantum: the burst may shrink while connections run.
+    /// Changes the quantum, because the burst may shrink while connections run.
     pub(super) fn set_quantum(&self, bytes: u64) {
         self.0.quantum.store(bytes.max(1), Ordering::Relaxed);
     }

@@ -13,10 +13,10 @@ use tokio::task::coop::has_budget_remaining;
 use super::Budget;
 use plimsoll_kinds::RetryingAcquire;
 
-/// How long a credit is valid. After that it is refunded, so that no connection accumulates credit.
+/// The time for which a credit is valid. After that it is refunded, so that no connection accumulates credit.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A connection that comes back this soon after a transfer has more to transfer.
+/// A connection that asks again within this time after a transfer has more to transfer.
 const SOON: Duration = Duration::from_millis(10);
 
 /// One direction of a connection: all the budgets it draws on.

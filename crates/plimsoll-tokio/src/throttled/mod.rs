@@ -8,15 +8,15 @@
 //! While the budget suffices for all, a connection takes exactly the bytes that it transfers. Otherwise connections
 //! queue, first in, first out, and each gets one *quantum* when its turn comes; with its quantum used up, it goes to
 //! the end of the queue. So connections that always have data get equal shares, whatever the sizes of their buffers,
-//! and connections that need less than their share get as much as they need.
+//! and connections that need less than their share get what they need.
 //!
 //! # Refunds
 //!
 //! A connection refunds unused credit: when there is nothing to read, when the peer accepts no more, on flush, at the
-//! end of the stream, after an error, and when it is dropped. After a pause it asks for as much as it has to transfer
-//! rather than for a quantum, until it comes back without a pause. A writer that stops in the middle of a quantum and
-//! does not flush holds the rest, at most one quantum, for up to a second. A read or write that is cancelled while it
-//! waits leaves its place in the queue to the next one of its connection.
+//! end of the stream, after an error, and when it is dropped. After a pause it asks only for the bytes that it has to
+//! transfer instead of a quantum, until it asks again without a pause. A writer that stops in the middle of a quantum
+//! and does not flush holds the rest, at most one quantum, for up to a second. If a read or write is cancelled while it
+//! waits, the next one of the same connection takes its place in the queue.
 //!
 //! A quantum is never larger than the burst of its budget, so every buffer size works with every budget.
 
@@ -52,8 +52,8 @@ pin_project! {
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     ///
-    /// Flushing and shutting down are never delayed. A budget that is closed makes reads and writes fail, with the
-    /// refusal as the source of the error; no other refusal does.
+    /// Flushing and shutting down are never delayed. If a budget is closed, reads and writes fail with the refusal as
+    /// the source of the error. No other refusal causes an error.
     #[derive(Debug)]
     pub struct Throttled<T> {
         #[pin]
@@ -90,17 +90,17 @@ impl<T> Throttled<T> {
         self
     }
 
-    /// A reference to the connection.
+    /// Returns a reference to the connection.
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
-    /// A mutable reference to the connection. Bytes transferred through it directly are not counted.
+    /// Returns a mutable reference to the connection. Bytes transferred through it directly are not counted.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
 
-    /// The connection, without its limits.
+    /// Returns the connection, without its limits.
     pub fn into_inner(self) -> T {
         self.io
     }

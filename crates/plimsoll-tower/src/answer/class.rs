@@ -14,10 +14,10 @@ use plimsoll::{Denied, Reason};
 /// A request that is too large is always refused, and 429 would invite its sender to retry: so it is 413, without a
 /// `Retry-After`. In gRPC, messages that are too large already have the code `RESOURCE_EXHAUSTED`.
 ///
-/// A limit for all requests that is used up is a quota if the time to retry is known. If it depends on other requests that
-/// return their permits, as with a concurrency limit, the server is full. A limit of the caller's own is its quota in any case,
-/// also where it is a concurrency limit or a queue that is full: 503 would tell clients and proxies that the server is in
-/// trouble because of one caller ([`of_caller`](Self::of_caller)).
+/// A limit for all requests that is used up is a quota if the time to retry is known. If it depends on other requests
+/// that return their permits, as with a concurrency limit, the server is full. A limit of the caller's own is always
+/// its quota, even if it is a concurrency limit or a full queue: 503 would tell clients and proxies that the server is
+/// overloaded because of one caller ([`of_caller`](Self::of_caller)).
 ///
 /// ```
 /// use plimsoll::{Denied, Reason};
@@ -54,7 +54,7 @@ impl Class {
             }
             Reason::TooLarge => Self::TooLarge,
             Reason::NoKey => Self::NoKey,
-            // And what will be added: who knows nothing better says that the server is to blame.
+            // Includes reasons that are added later: by default the server is responsible.
             _ => Self::Capacity,
         }
     }

@@ -64,8 +64,8 @@ impl Fields {
 
     /// Adds the fields to the headers of a response.
     ///
-    /// If an inner layer has already written its limits, `RateLimit` and `RateLimit-Policy` are extended: they are lists.
-    /// `X-RateLimit-*` holds one limit, and describes the one with the least units left.
+    /// If an inner layer has already written its limits, `RateLimit` and `RateLimit-Policy` are extended: they are
+    /// lists. `X-RateLimit-*` holds one limit, and describes the one with the fewest units left.
     pub fn write(self, headers: &mut HeaderMap, statuses: &[LimitStatus<'_>]) {
         if self.standard {
             if let Some(policies) = rate_limit_policy(statuses) {
@@ -87,7 +87,7 @@ impl Default for Fields {
     }
 }
 
-/// The value of `RateLimit-Policy`: what each limit promises. None without limits.
+/// The value of `RateLimit-Policy`: the quota of each limit. `None` without limits.
 pub(super) fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     list(statuses, |out, status| {
         out.string(status.name);
@@ -102,7 +102,7 @@ pub(super) fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderVa
     })
 }
 
-/// The value of `RateLimit`: how much is left of each limit, and when there is more. None without limits.
+/// The value of `RateLimit`: the units left of each limit, and the time until there are more. `None` without limits.
 pub(super) fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     list(statuses, |out, status| {
         out.string(status.name);
@@ -145,7 +145,7 @@ fn list(
     }
 }
 
-/// The limit of which least is left. If as much is left of several, the one that takes longest to come back.
+/// The limit with the fewest units left; among equals, the one that takes longest to refill.
 fn tightest<'n, 'a>(statuses: &'n [LimitStatus<'a>]) -> Option<&'n LimitStatus<'a>> {
     statuses.iter().min_by_key(|status| {
         let reset = status.reset().unwrap_or(u64::MAX);
@@ -192,8 +192,8 @@ pub(super) fn write_x(
 /// Returns the number of seconds after which a retry is worthwhile, for `Retry-After`. `None` if that time is unknown, or a
 /// retry can never succeed.
 ///
-/// The number is rounded up, so that a client that waits this long does not come too early, and is never less than the `t` that
-/// `RateLimit` has for the refusing limit in `statuses`.
+/// The number is rounded up, so that a client that waits this long does not retry too early. It is never less than the
+/// `t` that `RateLimit` has for the refusing limit in `statuses`.
 ///
 /// ```
 /// use plimsoll::{Denied, Moment, Reason};
@@ -224,12 +224,12 @@ pub(super) fn integer(number: u64) -> HeaderValue {
         return HeaderValue::from_static(digits);
     }
     let mut buffer = itoa::Buffer::new();
-    // Digits are always a value.
+    // Digits are always a valid value.
     HeaderValue::from_str(buffer.format(number.min(LARGEST)))
         .unwrap_or_else(|_| HeaderValue::from_static("0"))
 }
 
-/// The digits of a small number, which are there already: most limits, and most times to wait, need no allocation then.
+/// The digits of a small number, from a static table: most limits, and most times to wait, need no allocation.
 fn small(number: u64) -> Option<&'static str> {
     let number = usize::try_from(number).ok().filter(|it| *it < SMALL)?;
     let zeros = usize::from(number < 100) + usize::from(number < 10);

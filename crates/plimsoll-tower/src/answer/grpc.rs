@@ -15,9 +15,10 @@ static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 static GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 static GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Whether a request is gRPC, by its content type: `application/grpc`, also with a format or parameters.
+/// Returns whether a request is gRPC, by its content type: `application/grpc`, also with a format or parameters.
 ///
-/// gRPC-Web is not: a layer that translates it is further out, and without one the client expects plain HTTP.
+/// gRPC-Web does not count as gRPC: an outer layer translates it, and without such a layer the client expects plain
+/// HTTP.
 #[must_use]
 pub fn is_grpc(head: &Head<'_>) -> bool {
     const GRPC: &[u8] = b"application/grpc";
@@ -95,7 +96,7 @@ fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).map_or(most, |millis| millis.min(most))
 }
 
-/// Printable ASCII but `%` as it is, everything else as `%` and two digits.
+/// Writes printable ASCII except `%` unchanged, and everything else as `%` and two digits.
 fn percent_encoded(out: &mut dyn Out, text: &str) {
     runs(text, b"%", |run, odd| {
         out.put(run);

@@ -1,7 +1,7 @@
 //! Interned header values: they live as long as the process.
 //!
-//! A clone of a value in memory of its own counts references, which takes two atomic operations for each response that has it. A clone
-//! of a static value does not.
+//! Cloning a value with memory of its own counts references, which takes two atomic operations per response. Cloning a
+//! static value does not.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -58,8 +58,8 @@ impl<'a> LimitStatus<'a> {
 
     /// Describes the limit with this name by its standing: the limit, the units left, and the times.
     ///
-    /// Callers read the name. Bytes that a header cannot contain (anything but printable ASCII) are written as `%` and two
-    /// hexadecimal digits for each byte of UTF-8.
+    /// Clients see the name. Bytes that a header cannot contain (anything but printable ASCII) are written as `%` and
+    /// two hexadecimal digits for each byte of UTF-8.
     #[must_use]
     pub fn new(name: &'a str, standing: Standing) -> Self {
         let unit = match standing.returns {
@@ -80,7 +80,7 @@ impl<'a> LimitStatus<'a> {
         self.name
     }
 
-    /// Describes the limit that a refusal came from.
+    /// Describes the limit that refused.
     #[must_use]
     pub fn of(denied: &'a Denied) -> Self {
         let (limit, remaining) = (denied.limit(), denied.remaining());
@@ -108,16 +108,17 @@ impl<'a> LimitStatus<'a> {
         self
     }
 
-    /// Sets the partition key, `pk`: which part of a limit is meant, if every caller has its own part.
+    /// Sets the partition key, `pk`, which identifies a part of a limit, if every caller has its own part.
     ///
-    /// Callers read it. A partition key that is made from a key must not reveal the key.
+    /// Clients see it. A partition key that is derived from a key must not reveal the key.
     #[must_use]
     pub const fn partition(mut self, key: &'a [u8]) -> Self {
         self.partition = Some(key);
         self
     }
 
-    /// The window in whole seconds. Others cannot be written down, and a rounded one would be wrong.
+    /// The window, if it is a whole number of seconds. Other windows have no representation, and a rounded one would be
+    /// wrong.
     pub(super) fn window(&self) -> Option<u64> {
         let window = self.standing.window?;
         (window.subsec_nanos() == 0 && window > Duration::ZERO).then_some(window.as_secs())
@@ -139,19 +140,19 @@ impl<'a> LimitStatus<'a> {
         self.standing.remaining.unwrap_or(0)
     }
 
-    /// In how many seconds there is more, rounded up.
+    /// The seconds until more is available, rounded up.
     pub(super) fn more_after(&self) -> Option<u64> {
         self.standing.more_after.map(seconds)
     }
 
-    /// In how many seconds everything is there again, rounded up.
+    /// The seconds until the whole limit is available again, rounded up.
     pub(super) fn reset(&self) -> Option<u64> {
         let full = self.remaining() >= self.standing.limit;
         self.standing.reset.map(seconds).or(full.then_some(0))
     }
 }
 
-/// Whole seconds, rounded up: who comes a moment too early is refused again.
+/// Whole seconds, rounded up: a client that retries a moment too early would be refused again.
 pub(super) fn seconds(span: Duration) -> u64 {
     span.as_secs()
         .saturating_add(u64::from(span.subsec_nanos() > 0))

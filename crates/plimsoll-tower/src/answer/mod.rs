@@ -6,8 +6,8 @@
 //! - [`problem`]: a machine-readable body.
 //! - [`grpc_refusal`]: the same for gRPC.
 //!
-//! [`HttpLimitLayer`](crate::HttpLimitLayer) uses all of them; call them directly in a server that answers by itself. No
-//! response contains a key: a caller sees the names of limits, never the keys of other callers.
+//! [`HttpLimitLayer`](crate::HttpLimitLayer) uses all of them; call them directly in a server that answers by itself.
+//! No response contains a key: a client sees the names of limits, never the keys of other callers.
 //!
 //! ```
 //! use plimsoll::{Concurrency, Gate};

@@ -35,8 +35,8 @@ pub(crate) struct Policy {
     of_refusal: Table,
 }
 
-/// The fields in a table of their own. A table hashes each name that is inserted, byte by byte, which takes longer than all the
-/// rest; a copy of it does not. The order of the fields is that in which they would be inserted.
+/// The fields in a table of their own. A table hashes each name that is inserted, byte by byte, which takes longer than
+/// everything else; copying a table does not. The fields have the order in which they would be inserted.
 #[derive(Clone, Debug)]
 struct Table {
     headers: HeaderMap,
@@ -142,7 +142,7 @@ impl Policy {
             && self.name == status.name
     }
 
-    /// Adds the fields to whatever a response has.
+    /// Adds the fields to those of a response.
     fn write(&self, headers: &mut HeaderMap, status: &LimitStatus<'_>) {
         if self.fields.standard {
             if let Some(policy) = &self.policy {
@@ -157,7 +157,7 @@ impl Policy {
         }
     }
 
-    /// Adds the fields as a copy of their table. `None` if that cannot be: then nothing is changed.
+    /// Adds the fields as a copy of their table. `None` if that is not possible; nothing is then changed.
     fn copy(&self, headers: &mut HeaderMap, status: &LimitStatus<'_>) -> Option<()> {
         let mut own = headers.iter_mut();
         let (table, content_type) = match (own.next(), own.next()) {
@@ -171,10 +171,10 @@ impl Policy {
         Some(())
     }
 
-    /// A copy of one of its tables with the values of this status, which takes over the content type. `None` if one of the values
-    /// cannot be written: then the content type stays where it is.
+    /// A copy of one of its tables with the values of this status, which takes the content type. `None` if one of the
+    /// values cannot be written; the content type then stays in the response.
     ///
-    /// Each value is written where it belongs: one that is passed on in memory takes as long to copy as to write.
+    /// Each value is written in place: copying it afterwards would take as long as writing it.
     #[inline]
     fn filled(
         &self,
@@ -201,7 +201,7 @@ impl Policy {
                     }
                 }
                 Value::RateLimit => {
-                    // Printable text is always a value.
+                    // Printable text is always a valid value.
                     if let Ok(value) = HeaderValue::from_bytes(rate_limit) {
                         *place = value;
                     }

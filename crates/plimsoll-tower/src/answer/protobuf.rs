@@ -1,11 +1,11 @@
-//! The little protobuf that a refusal needs: `google.rpc.Status` with a `RetryInfo` and an `ErrorInfo`.
+//! The parts of protobuf that a refusal needs: `google.rpc.Status` with a `RetryInfo` and an `ErrorInfo`.
 
 use std::time::Duration;
 
 const ERROR_INFO: &[u8] = b"type.googleapis.com/google.rpc.ErrorInfo";
 const RETRY_INFO: &[u8] = b"type.googleapis.com/google.rpc.RetryInfo";
 
-/// A protobuf duration has at most this many seconds, some 10 000 years.
+/// The maximum of a protobuf duration, in seconds: about 10,000 years.
 const LONGEST: u64 = 315_576_000_000;
 
 /// `Status { code, message, details }`.
@@ -59,7 +59,7 @@ fn any(of: &[u8], message: &[u8]) -> Vec<u8> {
     any
 }
 
-/// A field of wire type 0. Zero is not written: it is what a field is that is not there.
+/// A field of wire type 0. Zero is not written, because it is the value of a missing field.
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         out.push(field << 3);

@@ -1,11 +1,11 @@
-//! Structured fields as RFC 9651 writes them.
+//! Structured fields according to RFC 9651.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderValue;
 
-/// The largest integer there is: 15 digits.
+/// The largest integer of the format: 15 digits.
 pub(super) const LARGEST: u64 = 999_999_999_999_999;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
@@ -14,20 +14,20 @@ const HEX: &[u8; 16] = b"0123456789ABCDEF";
 pub(super) trait Out {
     fn put(&mut self, bytes: &[u8]);
 
-    /// Anything larger than the largest integer is the largest integer.
+    /// Writes an integer, at most the largest one.
     fn integer(&mut self, number: u64) {
         self.put(itoa::Buffer::new().format(number.min(LARGEST)).as_bytes());
     }
 
-    /// A parameter of an item, whose key is given as it is written: `;r=`.
+    /// Writes a parameter of an item. The key includes its delimiters: `;r=`.
     fn parameter(&mut self, key: &[u8], number: u64) {
         self.put(key);
         self.integer(number);
     }
 
-    /// A String, in which only printable ASCII may stand: everything else becomes `%` and two digits.
+    /// Writes a String, which may contain only printable ASCII: everything else becomes `%` and two digits.
     ///
-    /// JSON escapes the same two characters in the same way, so this is a JSON string as well.
+    /// JSON escapes the same two characters in the same way, so this is also a JSON string.
     fn string(&mut self, text: &str) {
         self.put(b"\"");
         runs(text, b"\"\\", |run, odd| {
@@ -41,7 +41,7 @@ pub(super) trait Out {
         self.put(b"\"");
     }
 
-    /// A string of JSON, in which all of Unicode may stand.
+    /// Writes a JSON string, which may contain all of Unicode.
     fn json_string(&mut self, text: &str) {
         self.put(b"\"");
         // Bytes of other characters are none of these.
@@ -63,13 +63,13 @@ pub(super) trait Out {
         self.put(b"\"");
     }
 
-    /// A byte as `%` and two digits.
+    /// Writes a byte as `%` and two digits.
     fn percent(&mut self, byte: u8) {
         let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
         self.put(&[b'%', HEX[high], HEX[low]]);
     }
 
-    /// A Byte Sequence.
+    /// Writes a Byte Sequence.
     fn byte_sequence(&mut self, bytes: &[u8]) {
         self.put(b":");
         // In parts of whole groups, without an allocation: only the last one is padded.
@@ -95,10 +95,10 @@ impl Out for Vec<u8> {
     }
 }
 
-/// A text that is mostly short enough to be written in place, and copied once.
+/// A text that is usually short enough to be written in place, and copied once.
 pub(super) struct InPlace<const ROOM: usize> {
     place: [u8; ROOM],
-    /// Of what was written, whether there was room for it or not.
+    /// The length of what was written, including parts without room.
     length: usize,
 }
 
@@ -126,14 +126,14 @@ impl<const ROOM: usize> Out for InPlace<ROOM> {
 }
 
 impl<const ROOM: usize> InPlace<ROOM> {
-    /// All of it, if there was room for it.
+    /// The whole text, if there was room for it.
     pub(super) fn text(&self) -> Option<&[u8]> {
         self.place.get(..self.length)
     }
 }
 
-/// Tells `each` the runs of printable ASCII in a text, and with each the byte that ends it: one that is not
-/// printable ASCII, or is one of these.
+/// Calls `each` with the runs of printable ASCII in a text, each with the byte that ends it: one that is not printable
+/// ASCII, or one of `special`.
 pub(super) fn runs(text: &str, special: &[u8], mut each: impl FnMut(&[u8], Option<u8>)) {
     let is_odd = |byte: &u8| !matches!(byte, b' '..=b'~') || special.contains(byte);
     let mut rest = text.as_bytes();
@@ -158,7 +158,7 @@ pub(super) fn written(write: impl Fn(&mut dyn Out)) -> Bytes {
     Bytes::from(text)
 }
 
-/// The same as the value of a header field. None if it cannot be one.
+/// The same as the value of a header field. `None` if it is not a valid value.
 pub(super) fn value(write: impl Fn(&mut dyn Out)) -> Option<HeaderValue> {
     HeaderValue::from_maybe_shared(written(write)).ok()
 }

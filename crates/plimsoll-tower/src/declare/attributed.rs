@@ -50,7 +50,7 @@ impl Attributed {
         self
     }
 
-    /// Reports the declaration to a layer that looks. Called when the handler is cloned.
+    /// Reports the declaration to a layer that is looking for one. Called when the handler is cloned.
     pub fn show(&self) {
         self.declares.show();
     }
@@ -105,7 +105,7 @@ impl Attributed {
     }
 }
 
-/// A limit by this key.
+/// Returns a limit by this key.
 #[doc(hidden)]
 pub fn by_key<K, R>(
     key: K,

@@ -10,12 +10,12 @@ use super::policies::{PolicyLayer, Provided};
 use super::refusal::refusal;
 use crate::Head;
 
-/// The number of the next declaration: they count down from that of handlers without one.
+/// The number of the next declaration. Numbers count down from that of handlers without a declaration.
 static NEXT: AtomicU32 = AtomicU32::new(u32::MAX - 1);
 
 /// The limit that a handler declares: a rate and a burst for each address, under a name.
 ///
-/// Every declaration is an operation of its own, with a number counted down from the largest. Numbers that you assign yourself,
+/// Every declaration is an operation of its own, with a number counted down from the largest. Numbers that you assign
 /// in [`PoliciesBuilder::handler`](plimsoll_policy::PoliciesBuilder::handler), should count up from the smallest.
 ///
 /// ```
@@ -46,8 +46,8 @@ impl Declaration {
         }
     }
 
-    /// Limits each address to `rps` requests per second with bursts of `burst`, under this name. The numbers are rounded up as a
-    /// [`Policy`] does.
+    /// Limits each address to `rps` requests per second with bursts of `burst`, under this name. The numbers are
+    /// rounded up as in a [`Policy`].
     #[must_use]
     pub const fn per_second(name: &'static str, rps: f64, burst: f64) -> Self {
         Self::new(name, Policy::per_second(rps).burst(burst))

@@ -1,7 +1,7 @@
 //! Limits in one line: for each address, and declared by handlers.
 //!
-//! [`per_address`](crate::per_address) puts the same rate before all routes. With the feature `axum` each handler can have its
-//! own limit, declared beside the handler itself:
+//! [`per_address`](crate::per_address) applies the same rate to all routes. With the feature `axum` each handler can
+//! have its own limit, declared next to the handler:
 //!
 //! ```
 //! # #[cfg(feature = "axum")] {
@@ -26,15 +26,14 @@
 //! # Ok::<(), plimsoll::InvalidLimit>(())
 //! ```
 //!
-//! The attribute and the method are equivalent. The numbers are rounded up as a [`Policy`](plimsoll_policy::Policy) does. Each
-//! address, without its port, has its own count for each handler. Handlers without a declaration share the
+//! The attribute and the method are equivalent. The numbers are rounded up as in a [`Policy`](plimsoll_policy::Policy).
+//! Each address, without its port, has its own count for each handler. Handlers without a declaration share the
 //! [fallback](plimsoll_policy::PoliciesBuilder::fallback), as do requests that match no route.
 //!
 //! Policies count each IPv6 address separately by default; on the open internet, set
 //! [`ipv6_prefix(64)`](plimsoll_policy::PoliciesBuilder::ipv6_prefix).
 //!
-//! A handler whose router has no policies is still limited by its declaration, with the default settings: a missing line makes
-//! nothing unlimited.
+//! If its router has no policies, a handler is still limited by its declaration, with the default settings.
 //!
 //! # Responses
 //!
@@ -80,9 +79,9 @@
 //! # Which declarations are seen
 //!
 //! The layer with the policies is applied to each handler of the router, and detects at that moment whether the handler
-//! declares a limit: from the first request on only that limit counts. Handlers inside a router that is nested as a service are
-//! not seen, nor are handlers behind a layer that shares them instead of cloning them, such as a buffer: for those the fallback
-//! counts too.
+//! declares a limit: from the first request on only that limit counts. It does not detect handlers inside a router that
+//! is nested as a service, or behind a layer that shares them instead of cloning them, such as a buffer: for those, the
+//! fallback applies as well.
 
 #[cfg(feature = "axum")]
 mod attributed;

@@ -3,7 +3,7 @@ use plimsoll::{InvalidLimit, Keyed, Quota, TokenBucket};
 use crate::keys::{Address, Forwarded, TrustedProxies};
 use crate::{ByKey, HttpLimitLayer, RequestLimit};
 
-/// A layer that limits each address by a rate. Made by [`per_address`].
+/// A layer that limits each address by a rate. [`per_address`] returns one.
 pub type PerAddressLayer =
     HttpLimitLayer<RequestLimit<Keyed<Address, TokenBucket>, ByKey<Forwarded>>>;
 
@@ -30,7 +30,7 @@ pub type PerAddressLayer =
 ///
 /// # Panics
 ///
-/// If one of the numbers is 0. [`try_per_address`] returns an error instead.
+/// Panics if one of the numbers is 0. [`try_per_address`] returns an error instead.
 #[track_caller]
 pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     match try_per_address(rate, burst) {
@@ -39,11 +39,11 @@ pub fn per_address(rate: u64, burst: u64) -> PerAddressLayer {
     }
 }
 
-/// [`per_address`] for numbers that come from outside of the program.
+/// Like [`per_address`], but returns an error instead of panicking. For numbers from outside the program.
 ///
 /// # Errors
 ///
-/// If one of the numbers is 0.
+/// Returns an error if one of the numbers is 0.
 ///
 /// ```
 /// use plimsoll_tower::try_per_address;
@@ -59,7 +59,7 @@ pub fn try_per_address(rate: u64, burst: u64) -> Result<PerAddressLayer, Invalid
     let keyed = Keyed::<Address, _>::builder(bucket)
         .name("per-address")
         .build();
-    // Who trusts no proxy goes by the peer.
+    // Without trusted proxies, the client is the peer.
     let client = Forwarded::x_forwarded_for(TrustedProxies::none());
     Ok(HttpLimitLayer::new(RequestLimit::by_key(keyed, client)))
 }
@@ -71,8 +71,8 @@ where
     /// Trusts these proxies to report the client's address: in `X-Forwarded-For`, or in the field that a [`Forwarded`] reads. The
     /// header is ignored if the peer is not one of them.
     ///
-    /// Only one field is read, even if both are there: a proxy that appends to one field passes the other on as the client wrote
-    /// it.
+    /// Only one field is read, even if both are present: a proxy that appends to one field forwards the other as the
+    /// client wrote it.
     ///
     /// ```
     /// use plimsoll_tower::{keys::{Forwarded, TrustedProxies}, per_address};

@@ -42,7 +42,7 @@ pub struct PolicyLayer {
     policies: Policies,
     client: Forwarded,
     layer: FallbackLayer,
-    /// The settings for the responses of declarations, if they were set.
+    /// The settings for the responses of declarations, if any were set.
     answers: Option<Answers>,
 }
 
@@ -142,7 +142,7 @@ impl Provided {
     }
 }
 
-/// A service whose handlers are limited by policies. Made by [`PolicyLayer`].
+/// A service with handlers that are limited by policies. [`PolicyLayer`] makes one.
 #[derive(Clone)]
 pub struct PolicyService<S> {
     inner: HttpLimit<S, RequestLimit<Policies, ByPolicy>>,

@@ -12,7 +12,7 @@ pub(super) fn refusal(
     let Ok(decision) = decision else {
         return Some(Denied::new(Reason::Closed).with_limiter(name));
     };
-    // Policies throttle a packet without an address. To an HTTP client that would say that it has asked too often.
+    // Policies throttle a packet without an address. For an HTTP client that would mean that it has asked too often.
     if client.is_none() && decision.reason() == Some(Reason::SoftThrottle) {
         return Some(Denied::new(Reason::NoKey).with_limiter(name));
     }

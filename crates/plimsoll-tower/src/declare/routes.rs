@@ -21,11 +21,11 @@ use crate::{EndpointPriorityLayer, HttpLimitLayer, Limits};
 /// # let _ = app;
 /// ```
 ///
-/// The limit holds for all methods that the `MethodRouter` has when it is declared, together. For one limit per method, declare
-/// each and merge them: `get(a).limited(5.0, 2.5).merge(post(b).limited(1.0, 1.0))`.
+/// The limit covers all methods together that the `MethodRouter` has when the limit is declared. For one limit per
+/// method, declare each and merge them: `get(a).limited(5.0, 2.5).merge(post(b).limited(1.0, 1.0))`.
 pub trait LimitHandlers: Sized + private::Sealed {
-    /// Limits each address to `rps` requests per second with bursts of `burst`. Numbers that are not positive mean what they mean
-    /// for a [`Policy`].
+    /// Limits each address to `rps` requests per second with bursts of `burst`. Numbers that are not positive have the
+    /// same meaning as in a [`Policy`].
     #[must_use]
     fn limited(self, rps: f64, burst: f64) -> Self {
         let policy = Policy::per_second(rps).burst(burst);
@@ -58,8 +58,9 @@ pub trait LimitHandlers: Sized + private::Sealed {
     #[must_use]
     fn limited_by(self, declaration: Declaration) -> Self;
 
-    /// Limits requests by any limit, or by a pair of limits, in place of the fallback. Refusals are answered as the
-    /// [policies](PolicyLayer::answer) around it are set to, if there are any.
+    /// Limits requests by any limit, or by a pair of limits, in place of the fallback. The
+    /// [settings](PolicyLayer::answer) of the policies around it, if there are any, determine how refusals are
+    /// answered.
     ///
     /// ```
     /// use axum::{Router, routing::get};

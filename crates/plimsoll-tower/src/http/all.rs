@@ -12,7 +12,7 @@ use crate::Head;
 /// The answer of all limits.
 pub(super) enum Admission {
     Admitted,
-    /// By which one, and why.
+    /// Refused by the limit with this index.
     Refused(usize, Denied),
     Wait(Pending),
 }
@@ -27,7 +27,8 @@ pub(super) enum Pending {
     All(Box<WaitForAll>),
 }
 
-/// A request that waits for all of its limits: in the queue of each that has refused it, with one age, and holding nothing.
+/// A request that waits for all of its limits. It waits in the queue of each limit that has refused it, with one age,
+/// and holds nothing.
 pub(super) struct WaitForAll {
     waiting: Waiting,
     /// The demand on each limit, if there is one.
@@ -35,7 +36,7 @@ pub(super) struct WaitForAll {
 }
 
 impl WaitForAll {
-    /// Takes from all limits, or begins to wait; one of them may refuse that, or have to look its key up first.
+    /// Takes from all limits, or begins to wait; one of them may refuse that, or have to look up its key first.
     #[cold]
     pub(super) fn start<L: Limits>(
         limits: &L,
@@ -106,7 +107,7 @@ impl WaitForAll {
         }
     }
 
-    /// Gives up, and undoes what was granted while a store was asked.
+    /// Cancels the wait, and undoes the grants made while a store was asked.
     pub(super) fn cancel<L: Limits>(self, limits: &L, held: &L::Held) {
         let Self { waiting, demands } = self;
         with_asks(limits, held, &demands, |asks, _| waiting.cancel(asks));
@@ -118,8 +119,8 @@ fn refused<L: Limits>(limits: &L, index: usize, denied: Denied, held: &mut L::He
     Admission::Refused(index, denied)
 }
 
-/// The refusal of a request by one of several limits. If they ask more of one limiter together than it ever has, that is
-/// not a matter of time.
+/// The refusal of a request by one of several limits. If together they ask more of one limiter than its limit, waiting
+/// does not help.
 #[cold]
 pub(super) fn refused_together<L: Limits>(
     limits: &L,

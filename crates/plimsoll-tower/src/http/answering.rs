@@ -113,7 +113,7 @@ impl Default for Answering {
     }
 }
 
-/// In the extensions of a request: how the layers inside that inherit it answer.
+/// In the extensions of a request: the settings for responses that inner layers inherit.
 #[derive(Clone)]
 pub(crate) struct Answers(pub(super) Arc<Answering>);
 
@@ -124,7 +124,7 @@ impl fmt::Debug for Answers {
 }
 
 impl Answering {
-    /// The one that answers this request.
+    /// The settings that apply to this request.
     pub(super) fn for_request<'a>(&'a self, head: &Head<'a>) -> &'a Self {
         let outer = self.inherits.then(|| head.extensions().get::<Answers>());
         outer.flatten().map_or(self, |Answers(outer)| outer)
@@ -148,7 +148,7 @@ impl Answering {
             }
             count += 1;
         });
-        // Up to four without a list of their own.
+        // Up to four are stored inline.
         match (few, many.is_empty()) {
             ([None, ..], _) => {}
             ([Some(a), None, ..], _) => self.fields.write_one(headers, &a, &self.policy),
@@ -195,7 +195,7 @@ impl Answering {
             None => self.usual(head, class, &shown, seconds, remedy),
         };
         let headers = response.headers_mut();
-        // Nothing is known of the limit of a refusal that says none.
+        // A refusal without a limit describes nothing.
         let described = self.send_fields != SendFields::Never && denied.limit() > 0;
         let [status] = &statuses;
         let status = described.then_some(status);

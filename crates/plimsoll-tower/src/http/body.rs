@@ -15,9 +15,9 @@ use super::stall::Watched;
 pin_project! {
     /// The body of a response behind limits: the body of the inner service, or that of a refusal.
     ///
-    /// The permits of the request are returned, and its final cost is charged, when the body has ended, failed, or is dropped.
-    /// Frames pass unchanged. With a [stall time-out](crate::HttpLimitLayer::stall_timeout), a body that is not read for too long
-    /// fails with [`Stalled`](crate::Stalled).
+    /// The permits of the request are returned, and its final cost is charged, when the body ends, fails, or is
+    /// dropped. Frames pass unchanged. With a [stall time-out](crate::HttpLimitLayer::stall_timeout), a body that is
+    /// not read for too long fails with [`Stalled`](crate::Stalled).
     ///
     /// Its error is boxed, so that one type covers both causes:
     ///
@@ -37,7 +37,7 @@ pin_project! {
     pub struct LimitBody<B, L: Limits> {
         #[pin]
         pub(super) body: BodySource<B>,
-        // Apart, as the body of a refusal: responses are moved again and again, and most hold nothing.
+        // Boxed, as is the body of a refusal: responses are moved often, and most hold nothing.
         pub(super) lasting: Option<Box<Hold<L>>>,
     }
 }
@@ -60,7 +60,7 @@ pin_project! {
 }
 
 impl<B, L: Limits> LimitBody<B, L> {
-    /// The body of a request that holds nothing any more.
+    /// The body of a request that no longer holds anything.
     #[inline(always)]
     pub(super) const fn passed(body: B) -> Self {
         Self {
@@ -113,7 +113,7 @@ where
             ..
         }) = Hold::sent(this.lasting, is_last)
         {
-            // What failed is cut short: dropping it says so.
+            // A failed body is incomplete, which dropping it records.
             if !matches!(frame, Some(Err(_))) {
                 permits.end(outcome.unwrap_or(Outcome::Ignore), true);
             }
@@ -147,7 +147,7 @@ impl<L: Limits> Hold<L> {
         }
     }
 
-    /// Something was sent. Returns what is held if it was the last.
+    /// Records that something was sent. Returns what is held if it was the last part.
     #[inline]
     fn sent(
         here: &mut Option<Box<Self>>,

@@ -56,7 +56,8 @@ where
         take: Option<Take>,
         held: &mut Granted<Self::Key>,
     ) -> Ask {
-        // Looked up once: a request that waits for a second key would otherwise begin anew with the first, and never end.
+        // Looked up once: a request that waits for a second key would otherwise restart with the first, and never
+        // finish.
         let found = match &held.key {
             Some(found) => Arc::clone(found),
             None => {

@@ -2,7 +2,7 @@ use bytes::Buf;
 
 /// The bytes of a part, without taking them.
 pub(crate) fn copy(data: &impl Buf, into: &mut Vec<u8>) {
-    // A part is mostly in one piece.
+    // A part is usually contiguous.
     if data.chunk().len() == data.remaining() {
         into.extend_from_slice(data.chunk());
         return;

@@ -61,7 +61,7 @@ pin_project! {
     where
         L: Limits,
     {
-        // Nothing is left to do but to pass the response on. Apart, so that the room for permits is not copied with it.
+        // The response is only passed on. A separate variant, so that the space for permits is not copied with it.
         Passing {
             #[pin]
             call: F,
@@ -70,13 +70,13 @@ pin_project! {
         Describing {
             #[pin]
             call: F,
-            // None when it is done.
+            // `None` once it is done.
             describing: Option<Describing<L>>,
         },
         Calling {
             #[pin]
             call: F,
-            // None when it is done.
+            // `None` once it is done.
             permits: Option<RequestPermits<L>>,
         },
         Waiting {
@@ -95,7 +95,7 @@ pub(super) struct Describing<L: Limits> {
     pub(super) held: L::Held,
 }
 
-/// A request that is refused. Apart for the same reason as those that wait.
+/// A request that is refused. Boxed for the same reason as those that wait.
 pub(super) struct Refusal<B, L> {
     pub(super) shared: Arc<Shared<L>>,
     pub(super) index: usize,
@@ -103,13 +103,14 @@ pub(super) struct Refusal<B, L> {
     pub(super) request: Request<B>,
 }
 
-/// A request whose turn has not come yet. Apart, because those that do not wait should be small.
+/// A request that waits for its turn. Boxed, so that requests that do not wait stay small.
 pub(super) struct Waiting<S, B, L: Limits> {
-    /// For what, and since when by the clock of the limit; `None` when only the service is not ready yet.
+    /// What it waits for, and the start of the wait by the clock of the limit; `None` if only the service is not ready
+    /// yet.
     pending: Option<(Pending, Moment)>,
-    /// Until it is called.
+    /// `None` once the service has been called.
     holding: Option<RequestPermits<L>>,
-    /// Until it is called.
+    /// `None` once the service has been called.
     call: Option<(S, Request<B>)>,
 }
 
@@ -121,7 +122,7 @@ where
 {
     type Output = Result<Response<LimitBody<R, L>>, S::Error>;
 
-    // Always, as the call.
+    // Always inlined, as the call is.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
@@ -156,7 +157,7 @@ where
 }
 
 impl<L: Limits> Describing<L> {
-    /// Writes how the limits stand, unless a limit further in has refused.
+    /// Writes the status of the limits, unless an inner limit has refused.
     #[inline]
     fn describe<R>(&self, response: &mut Response<R>) {
         if response.extensions().get::<Refused>().is_none() {
@@ -174,7 +175,7 @@ where
     R: Body<Data: From<Bytes>>,
     L: Limits,
 {
-    /// A request that is refused, or has to wait: its answer, or `None` when the service is called.
+    /// Polls a request that is refused, or has to wait. Returns its response, or `None` when the service is called.
     #[inline(never)]
     fn poll_admission(
         self: Pin<&mut Self>,
@@ -209,7 +210,7 @@ where
     }
 }
 
-/// When a wait begins, by the clock of the limit that is waited for. One for all limits knows by itself.
+/// The start of a wait, by the clock of the limit that is waited for. A wait for all limits records its own start.
 fn since<L: Limits>(holding: &RequestPermits<L>, pending: &Pending) -> Moment {
     match pending {
         Pending::One(index, _) | Pending::Key(index, _) => holding.shared().limits.at(*index).now(),
@@ -231,7 +232,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
         }
     }
 
-    /// Waits until all limits have granted, or one has refused: then this is the answer.
+    /// Waits until all limits have granted, or one has refused. Returns the response to the refusal.
     fn poll<R>(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<LimitBody<R, L>>>> {
         let (Some((_, request)), Some(holding)) = (&mut self.call, &mut self.holding) else {
             unreachable!("it is not called before it is its turn")
@@ -307,7 +308,7 @@ impl<S, B, L: Limits> Waiting<S, B, L> {
     }
 }
 
-/// Gives up what was granted while the service behind was not ready.
+/// Undoes what was granted while the service was not ready.
 impl<S, B, L: Limits> Drop for Waiting<S, B, L> {
     fn drop(&mut self) {
         if let Some(holding) = &mut self.holding {
@@ -326,9 +327,9 @@ fn hold<R: Body, E, L: Limits>(
     result: &mut Result<Response<R>, E>,
     permits: &mut Option<RequestPermits<L>>,
 ) -> Option<Box<Hold<L>>> {
-    // Looked at where it is, and moved once: it is large.
+    // Read in place, and moved once, because it is large.
     let Ok(response) = result else {
-        // It says nothing about the load: dropping what is held says so.
+        // It says nothing about the load, which dropping the permits records.
         *permits = None;
         return None;
     };

@@ -1,7 +1,7 @@
 //! gRPC-Web: the trailers of a response are the last message of its body.
 //!
-//! A message is a byte of flags, four bytes of length and so many bytes of data. The highest flag marks trailers, which are
-//! written as the header fields of HTTP/1. In the text form all of it is base64, in parts that may each end with padding.
+//! A message is a byte of flags, four bytes of length, and the data. The highest flag marks trailers, which are written
+//! as the header fields of HTTP/1. In the text form everything is base64, in parts that may each end with padding.
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeSliceError, Engine};
@@ -15,7 +15,7 @@ const LONGEST: usize = 16 * 1024;
 
 const HEAD: usize = 5;
 const TRAILERS: u8 = 0x80;
-/// Trailers that are compressed, or whose flags mean something unknown, are not read.
+/// Trailers that are compressed, or have unknown flags, are not read.
 const OTHER_FLAGS: u8 = !TRAILERS;
 
 /// Reads the body of a response for the status in it.
@@ -25,18 +25,18 @@ pub(super) struct Reader {
 }
 
 enum State {
-    /// The beginning of a message, and how much of it is there.
+    /// The beginning of a message, and the number of its bytes so far.
     Head([u8; HEAD], usize),
     /// The number of bytes left of a message.
     Data(u32),
-    /// Trailers, and how long they are.
+    /// Trailers, and their length.
     Trailers(Vec<u8>, usize),
     /// Reading has ended.
     Ended,
 }
 
 impl Reader {
-    /// Of a body in the text form, or in the other one.
+    /// Creates a reader of a body in the text form, or in the binary one.
     pub(super) fn new(is_text: bool) -> Self {
         Self {
             text: is_text.then(Group::default),
@@ -44,11 +44,11 @@ impl Reader {
         }
     }
 
-    /// Reads the next part of the body. Returns what it says about the load, if the status is in it.
+    /// Reads the next part of the body. Returns the outcome, if the part contains the status.
     pub(super) fn read(&mut self, part: &impl Buf) -> Option<Outcome> {
         let bytes = part.chunk();
         if bytes.len() < part.remaining() {
-            // Parts in pieces cannot be read without taking them, and servers do not send them.
+            // Parts that are not contiguous cannot be read without consuming them, and servers do not send them.
             self.state = State::Ended;
         }
         let Some(mut text) = self.text.take() else {
@@ -130,7 +130,7 @@ fn status_in(trailers: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Four characters of base64, which are up to three bytes, as they come.
+/// Up to four characters of base64, which encode up to three bytes.
 #[derive(Default)]
 struct Group {
     characters: [u8; 4],
@@ -138,7 +138,7 @@ struct Group {
 }
 
 impl Group {
-    /// Adds a character. If it completes the group, returns the bytes and how many they are.
+    /// Adds a character. If it completes the group, returns the bytes and their number.
     fn push(&mut self, character: u8) -> Result<([u8; 3], usize), DecodeSliceError> {
         let mut bytes = [0; 3];
         self.characters[self.filled] = character;

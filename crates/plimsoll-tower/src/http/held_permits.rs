@@ -1,4 +1,4 @@
-//! What a request holds from its admission until its response has ended, failed or been dropped.
+//! The permits that a request holds from its admission until its response has ended, failed or been dropped.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::settle::Done;
 use super::shared::Shared;
 use super::usage::Usage;
 
-/// The permits of a request, which go back when it has ended or is dropped.
+/// The permits of a request, which are returned when it has ended or is dropped.
 pub(super) struct HeldPermits<L: Limits> {
     pub(super) shared: Arc<Shared<L>>,
     pub(super) held: L::Held,
@@ -22,21 +22,21 @@ pub(super) struct HeldPermits<L: Limits> {
 }
 
 impl<L: Limits> HeldPermits<L> {
-    /// A part of the body passes, for limits that [look at it](Limits::READS_BODIES).
+    /// Passes a part of the body to limits that [read it](Limits::READS_BODIES).
     pub(super) fn see_body(&mut self, data: &impl Buf) {
         let copy = |into: &mut Vec<u8>| copy(data, into);
         let limits = &self.shared.limits;
         limits.see_body(&mut self.held, data.remaining(), &copy);
     }
 
-    /// As if it had never been admitted.
+    /// Undoes the grants, as if the request had never been admitted.
     pub(super) fn undo(&mut self) {
         self.ended = true;
         self.shared.limits.undo(&mut self.held);
     }
 
-    /// The response has ended: returns everything, and charges what is known only now. If it is not `complete` the caller
-    /// has hung up, or something has failed.
+    /// Ends the response: returns everything, and charges costs that are known only now. If it is not `complete`, the
+    /// caller has disconnected, or something has failed.
     #[inline]
     pub(super) fn end(&mut self, outcome: Outcome, complete: bool) {
         if !std::mem::replace(&mut self.ended, true) {

@@ -23,8 +23,8 @@ pub(super) struct Lasting<L: Limits> {
 }
 
 impl<L: Limits> Lasting<L> {
-    /// Whether this is the last of the body. Servers drop a body after its trailers, or when its length is sent,
-    /// without polling it to the end.
+    /// Whether this is the last part of the body. Servers drop a body after its trailers, or when its whole length has
+    /// been sent, without polling it to the end.
     pub(super) fn sees<B: Body>(
         &mut self,
         frame: &Option<Result<Frame<B::Data>, B::Error>>,
@@ -48,7 +48,7 @@ impl<L: Limits> Lasting<L> {
         if let (Some(web), Some(data)) = (&mut self.web, frame.data_ref()) {
             self.outcome = self.outcome.or(web.read(data));
         }
-        // Where the head says nothing about the load, trailers will, unless they are in the body.
+        // If the head says nothing about the load, the trailers do, unless they are in the body.
         (complete && (self.outcome.is_some() || self.web.is_some())) || body.is_end_stream()
     }
 }

@@ -21,12 +21,12 @@ use crate::endpoint::look;
 use crate::refusals::RefusalLog;
 use crate::{Head, PriorityFrom};
 
-/// Puts limits before a service that speaks HTTP: a handler, a router, a whole server.
+/// A layer that applies limits to an HTTP service: a handler, a router, or a whole server.
 ///
-/// The limits are asked in order, and a request is granted by all of them or by none. If a limiter has a queue, requests wait
-/// in it. A refusal is a response: 429 with `Retry-After` and `RateLimit` fields for a quota, 503 if the server is full, a
-/// status of gRPC for gRPC; each part can be [changed](Self::respond). Permits are returned when the *body* of the response has
-/// ended, failed or been dropped.
+/// The limits are asked in order, and a request is granted by all of them or by none. If a limiter has a queue,
+/// requests wait in it. A refusal is a response: 429 with `Retry-After` and `RateLimit` fields for a quota, 503 if the
+/// server is full, a status of gRPC for gRPC; each part can be [changed](Self::respond). Permits are returned when the
+/// *body* of the response ends, fails or is dropped.
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};
@@ -132,7 +132,7 @@ impl<L> HttpLimitLayer<L> {
         }
     }
 
-    /// Answers as the outer [layer](Self::answers) does, if there is one.
+    /// Answers like the outer [layer](Self::answers), if there is one.
     #[cfg(feature = "axum")]
     pub(crate) fn inheriting(mut self) -> Self {
         self.answering.inherits = true;
@@ -192,8 +192,8 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Returns the permits of a request with the head of its response, and not with the end of the body: for bodies that last as
-    /// long as the caller likes. A cost that depends on the body is still charged when the body has ended.
+    /// Returns the permits of a request with the head of its response instead of the end of the body. Use it for bodies
+    /// whose duration the caller determines. A cost that depends on the body is still charged when the body has ended.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -213,11 +213,12 @@ impl<L> HttpLimitLayer<L> {
     /// then holds its permits as long as the connection lasts, and clients that never read hold slots until their connections are
     /// closed.
     ///
-    /// The time counts from a part of the body that the server took to its next poll. The server polls for the next part when its
-    /// buffers have room, that is, when the client has read from a full connection; time in which the handler has nothing to send
-    /// does not count. When the time has passed, the permits are returned at once and the body ends: if it is polled again, it
-    /// fails with [`Stalled`](crate::Stalled), which closes the connection, or the stream of HTTP/2. Choose many times what the
-    /// slowest honest client needs for one part of a body, ten seconds or more.
+    /// The time counts from the moment at which the server took a part of the body to its next poll. The server polls
+    /// for the next part when its buffers have room, that is, when the client has read from a full connection; time in
+    /// which the handler has nothing to send does not count. When the time has passed, the permits are returned at once
+    /// and the body ends: if it is polled again, it fails with [`Stalled`](crate::Stalled), which closes the
+    /// connection, or the stream of HTTP/2. Choose many times the time that the slowest honest client needs for one
+    /// part of a body: ten seconds or more.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -261,8 +262,8 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Sets whether refusals have a `Retry-After`. Default: `true`. Without it, clients that retry do so at times of their own,
-    /// which spreads them out.
+    /// Sets whether refusals have a `Retry-After`. Default: `true`. Without it, clients choose their own times to
+    /// retry, which spreads the retries.
     pub const fn retry_after(mut self, wanted: bool) -> Self {
         self.answering.retry_after = wanted;
         self
@@ -292,7 +293,8 @@ impl<L> HttpLimitLayer<L> {
         self
     }
 
-    /// Sets a function that makes the response to a refusal. The header fields of the layer are added where the response has none.
+    /// Sets a function that makes the response to a refusal. The layer adds those of its header fields that the
+    /// response does not have.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -352,7 +354,7 @@ impl<L> HttpLimitLayer<L> {
 impl<S: Clone, L: Clone> Layer<S> for HttpLimitLayer<L> {
     type Service = HttpLimit<S, L>;
 
-    /// Puts the limits before a service. All services made by this layer share the limits.
+    /// Applies the limits to a service. All services made by this layer share the limits.
     fn layer(&self, inner: S) -> Self::Service {
         let mut shared = self.shared();
         let declares = || look(&inner).priority;

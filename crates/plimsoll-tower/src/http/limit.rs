@@ -16,7 +16,7 @@ use crate::{Head, KeyFrom};
 
 /// One limit on requests: the limiter, the key that requests count by, and their cost.
 ///
-/// A limit is put into an [`HttpLimitLayer`](crate::HttpLimitLayer), alone or with [others](crate::HttpLimitLayer::and):
+/// Pass it to an [`HttpLimitLayer`](crate::HttpLimitLayer), alone or with [others](crate::HttpLimitLayer::and):
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Keyed, Queue, TokenBucket};
@@ -210,8 +210,8 @@ impl<L, W> RequestLimit<L, W> {
         })
     }
 
-    /// Settles the cost from the response. If it is less than the cost taken before, the rest is refunded; if it is more, the
-    /// difference is [charged](plimsoll::Gate::charge).
+    /// Settles the cost from the response. If the final cost is lower than the cost taken before, the difference is
+    /// refunded; if it is higher, the difference is [charged](plimsoll::Gate::charge).
     ///
     /// ```
     /// # use plimsoll::{Keyed, TokenBucket};
@@ -359,7 +359,7 @@ pub(crate) fn content_length(head: &Head<'_>, unknown: u64) -> u64 {
     lengths.max().unwrap_or(unknown)
 }
 
-/// A number of digits only. A number that does not fit saturates.
+/// A number that consists of digits only. A number that does not fit saturates.
 fn length(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

@@ -46,7 +46,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn ask(&self, index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask;
 
-    /// The limit with this index, for questions that do not depend on the permits held.
+    /// Returns the limit with this index, for questions that do not depend on the permits held.
     #[doc(hidden)]
     fn at(&self, index: usize) -> &dyn OneLimit;
 
@@ -91,7 +91,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const TELLS_SEVERAL: bool = Self::COUNT > 1;
 
-    /// The status of the limit with this index for the header fields of a refusal, with this standing.
+    /// Returns the status of the limit with this index for the header fields of a refusal, with this standing.
     #[doc(hidden)]
     fn refused_status<'a>(
         &'a self,
@@ -103,7 +103,7 @@ pub trait Limits: sealed::Sealed + Send + Sync + 'static {
         self.at(index).status(standing)
     }
 
-    /// The response to a refusal, if the limits define one.
+    /// Returns the response to a refusal, if the limits define one.
     #[doc(hidden)]
     fn respond(&self, head: &Head<'_>, denied: &Denied, class: Class) -> Option<Response<Bytes>> {
         let _ = (head, denied, class);
@@ -137,19 +137,19 @@ impl After {
 /// One limit of any type.
 #[doc(hidden)]
 pub trait OneLimit {
-    /// The demand of a request, unless it has already been charged.
+    /// Returns the demand of a request, unless it has already been charged.
     fn demand(&self, head: &Head<'_>, priority: Priority) -> Option<Demand>;
 
-    /// The current time by the clock of its limiter.
+    /// Returns the current time by the clock of its limiter.
     fn now(&self) -> Moment;
 
-    /// The status for header fields, with this standing.
+    /// Returns the status for header fields, with this standing.
     fn status(&self, standing: Standing) -> LimitStatus<'_>;
 
-    /// The class of a refusal.
+    /// Returns the class of a refusal.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class;
 
-    /// The remedy if the program does not record what the key is made of.
+    /// Returns the remedy if the program does not record what the key is made of.
     fn missing(&self, head: &Head<'_>) -> Option<&'static str>;
 }
 
@@ -157,11 +157,11 @@ pub trait OneLimit {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum How {
-    /// Takes. A limit that is `alone` in its layer is waited for by itself.
+    /// Takes. A limit that is `alone` in its layer is waited for alone.
     Take {
         priority: Priority,
         alone: bool,
-        /// Whether the response says how the limits stand.
+        /// Whether the response describes the status of the limits.
         described: bool,
     },
     /// Takes nothing, but finds the key.
@@ -325,6 +325,6 @@ impl<A: Limits, B: Limits> Limits for (A, B) {
 impl<A: Limits, B: Limits> sealed::Sealed for (A, B) {}
 
 pub(crate) mod sealed {
-    /// Only the limits of this workspace.
+    /// Implemented only by the limits of this workspace.
     pub trait Sealed {}
 }

@@ -1,4 +1,4 @@
-//! Limits that are in several layers and charge a request once.
+//! Limits in several layers that charge a request only once.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::Extensions;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Once(Arc<u8>);
 
-/// Which limits have charged a request.
+/// The limits that have charged a request.
 #[derive(Clone, Debug)]
 struct Charged(Vec<Once>);
 

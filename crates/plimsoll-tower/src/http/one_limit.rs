@@ -20,7 +20,7 @@ where
     type Held = Granted<W::Key>;
     const COUNT: usize = 1;
 
-    // Always: what one layer of this makes, the next would copy.
+    // Always inlined: otherwise each nested layer would copy the result of the one inside.
     #[inline(always)]
     fn ask(&self, _index: usize, head: &Head<'_>, how: How, held: &mut Self::Held) -> Ask {
         let once = self.options.once.as_ref();
@@ -37,7 +37,7 @@ where
                 described,
             } => {
                 let demand = self.options.demand(head).priority(priority);
-                // It is never undone or settled then.
+                // It is then never undone or settled.
                 let is_final = alone
                     && self.options.are_final()
                     && self.subject.metadata(&self.limiter).is_none();
@@ -66,7 +66,7 @@ where
     }
 
     fn undo(&self, held: &mut Self::Held) {
-        // The key stays: it may be that of one who waits.
+        // The key stays: the request may be waiting with it.
         if let Some(permit) = held.permit.take() {
             self.subject.undo(&self.limiter, held.key.as_ref(), permit);
         }
@@ -114,7 +114,7 @@ where
 
     #[inline(always)]
     fn prepare(&self, held: &Self::Held, extensions: &mut http::Extensions) -> After {
-        // Where it was skipped nothing was charged, and there may be a key further in.
+        // A limit that was skipped has charged nothing, and an inner layer may find a key.
         let skipped = |permit: &Permit<'_>| permit.is_spent() && permit.cost() == 0;
         if let Some(once) = &self.options.once
             && held.permit.as_ref().is_some_and(|permit| !skipped(permit))
@@ -133,7 +133,7 @@ where
         After {
             reads_usage: matches!(self.options.settle, Settle::ByUsage),
             outlasts_head: gives_back || settles,
-            // What a limit further in refuses is refunded when its response is there.
+            // A refusal by an inner limit is refunded when its response arrives.
             settles: settles || self.options.refunds_refused,
         }
     }

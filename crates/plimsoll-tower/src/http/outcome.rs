@@ -6,7 +6,8 @@ use plimsoll::Outcome;
 
 use super::settle::ResponseHead;
 
-/// Returns the outcome of a response for adaptive limits. A layer can [classify](crate::HttpLimitLayer::classify) otherwise.
+/// Returns the outcome of a response for adaptive limits. A layer can [classify](crate::HttpLimitLayer::classify)
+/// responses in another way.
 ///
 /// | HTTP | gRPC | outcome |
 /// |---|---|---|
@@ -63,7 +64,7 @@ pub(super) enum Grpc {
     Web { is_text: bool },
 }
 
-/// By its content type, also with a format or parameters.
+/// The variant by the content type, with or without a format or parameters.
 pub(super) fn grpc_of(headers: &HeaderMap) -> Option<Grpc> {
     let value = headers.get(CONTENT_TYPE)?.as_bytes();
     let is = |name: &str| {
@@ -85,7 +86,7 @@ fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
 /// The outcome of a gRPC status.
 pub(super) fn outcome_of_status(status: &[u8]) -> Outcome {
     match status {
-        // OK, cancelled, and what the caller is to blame for.
+        // OK, cancelled, and errors of the caller.
         b"0" | b"1" | b"3" | b"5" | b"6" | b"7" | b"9" | b"10" | b"11" | b"12" | b"16" => {
             Outcome::Success
         }

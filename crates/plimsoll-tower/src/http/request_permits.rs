@@ -19,15 +19,15 @@ use super::upgrade::{self, Upgrade};
 use super::usage::Usage;
 use crate::Head;
 
-/// The permits of a request, from when it is asked for them until the head of its response is there.
+/// The permits of a request, from its arrival until the head of its response.
 pub(super) struct RequestPermits<L: Limits> {
     permits: HeldPermits<L>,
     priority: Priority,
-    /// Whether anything is left to do when the head of the response is there.
+    /// Whether anything is left to do after the head of the response.
     outlasts_head: bool,
-    /// Whether anything is charged by what the response says.
+    /// Whether any charge depends on the response.
     settles: bool,
-    /// The upgrade that the request asks for, if it does and is to hold anything while that lasts.
+    /// The upgrade that the request asks for, if any, and if the request holds permits while it lasts.
     upgrade: Option<Upgrade<L>>,
 }
 
@@ -53,17 +53,17 @@ impl<L: Limits> RequestPermits<L> {
         &self.permits.shared
     }
 
-    /// What is held while the body of the response is sent.
+    /// Converts it into the permits that are held while the body of the response is sent.
     pub(super) fn into_held(self) -> HeldPermits<L> {
         self.permits
     }
 
-    /// As if it had never been admitted.
+    /// Undoes the grants, as if the request had never been admitted.
     pub(super) fn undo(&mut self) {
         self.permits.undo();
     }
 
-    /// Asks all limits in order, but those that have granted already.
+    /// Asks all limits in order, except those that have already granted.
     pub(super) fn ask(&mut self, head: &Head<'_>) -> Admission {
         self.permits
             .shared
@@ -84,12 +84,13 @@ impl<L: Limits> RequestPermits<L> {
         all.waited(&self.permits.shared.limits, &self.permits.held)
     }
 
-    /// Gives up waiting for all limits.
+    /// Cancels the wait for all limits.
     pub(super) fn cancel(&self, all: WaitForAll) {
         all.cancel(&self.permits.shared.limits, &self.permits.held);
     }
 
-    /// Keeps what was granted after waiting, and asks the others again: they may have changed their minds meanwhile.
+    /// Stores a permit that was granted after waiting, and asks the other limits again, because their state may have
+    /// changed.
     pub(super) fn granted(
         &mut self,
         index: usize,
@@ -103,14 +104,14 @@ impl<L: Limits> RequestPermits<L> {
         self.ask(head)
     }
 
-    /// Readies the request for where it is handled.
+    /// Prepares the request for its handler.
     pub(super) fn prepare<B>(&mut self, request: &mut Request<B>) {
         let limits = &self.permits.shared.limits;
         let after = limits.prepare(&self.permits.held, request.extensions_mut());
         self.prepare_for(after, request);
     }
 
-    /// Readies the request for what its limits have said is left to do.
+    /// Prepares the request for the steps that its limits have left.
     #[inline]
     pub(super) fn prepare_for<B>(&mut self, after: After, request: &mut Request<B>) {
         if after.reads_usage {
@@ -129,7 +130,7 @@ impl<L: Limits> RequestPermits<L> {
         self.permits.usage = Some(usage);
     }
 
-    /// One was refused after waiting.
+    /// Records a refusal after waiting.
     pub(super) fn refused(&mut self, denied: &Denied) {
         let note = Note::Refused(denied);
         self.permits
@@ -138,8 +139,8 @@ impl<L: Limits> RequestPermits<L> {
             .note(&note, &mut self.permits.held);
     }
 
-    /// The head of the response is there. If anything is to be held until the body ends, returns what is known of the
-    /// body; otherwise all is returned.
+    /// Handles the head of the response. If anything is held until the body ends, returns what is known of the body;
+    /// otherwise returns all permits.
     #[inline(always)]
     pub(super) fn answered<R: Body>(&mut self, response: &mut Response<R>) -> Option<Ahead> {
         if response.extensions().get::<Refused>().is_some() {
@@ -164,7 +165,7 @@ impl<L: Limits> RequestPermits<L> {
             answering.describe(limits, &self.permits.held, response.headers_mut());
         }
         if !self.outlasts_head {
-            // A rate has nothing to learn, and nothing to return: whatever comes after changes nothing.
+            // A rate learns nothing and returns nothing, so nothing is left to do.
             self.permits.ended = true;
             return None;
         }
@@ -197,7 +198,7 @@ impl<L: Limits> RequestPermits<L> {
         })
     }
 
-    /// Holds everything until the connection ends that this response leaves.
+    /// Holds everything until the upgraded connection of this response ends.
     #[cold]
     pub(super) fn upgraded<R>(mut self, response: &mut Response<R>) {
         match self.upgrade.take() {
@@ -206,8 +207,8 @@ impl<L: Limits> RequestPermits<L> {
         }
     }
 
-    /// A limit further in has refused. What is to be returned goes at once, not when the refusal has been sent, and
-    /// nothing is learned from it: the work was not done.
+    /// Handles a refusal by an inner limit. Permits are returned at once, not when the refusal has been sent, and
+    /// adaptive limits learn nothing, because the work was not done.
     #[cold]
     fn refused_inside<R>(&mut self, response: &Response<R>) {
         self.permits.ended = true;
@@ -231,12 +232,12 @@ pub(super) enum Ahead {
         outcome: Option<Outcome>,
         /// The length of the body; `u64::MAX` if it is unknown.
         length: u64,
-        /// Reads the body for what it says about the load, if it does.
+        /// Reads the outcome from the body, if it is there.
         web: Option<Box<Reader>>,
     },
 }
 
-/// Reads a body that ends with what the head does not say.
+/// The reader of a body that contains the status which the head lacks.
 #[cold]
 fn reader_of(headers: &HeaderMap) -> Option<Box<Reader>> {
     match grpc_of(headers)? {

@@ -15,12 +15,13 @@ use super::request_permits::RequestPermits;
 use super::shared::Shared;
 use crate::Head;
 
-/// A service behind limits, which answers refused requests by itself. Made by [`HttpLimitLayer`](crate::HttpLimitLayer).
+/// A service behind limits, which answers refused requests by itself. [`HttpLimitLayer`](crate::HttpLimitLayer) makes
+/// one.
 ///
-/// The service is ready when the inner service is ready: readiness acquires nothing from the limits, polls nothing of the
-/// runtime, and is not passed on to clones. A request that must wait does so in the future of its call, and calls a clone of
-/// the inner service when it is granted. A refused request never reaches the inner service; its response carries
-/// [`Refused`](crate::Refused) in its extensions. Errors are those of the inner service only.
+/// The service is ready when the inner service is ready: `poll_ready` acquires nothing from the limits, uses no timer,
+/// and readiness is not passed on to clones. A request that must wait does so in the future of its call, and calls a
+/// clone of the inner service when it is granted. A refused request never reaches the inner service; its response
+/// carries [`Refused`](crate::Refused) in its extensions. Errors are those of the inner service only.
 ///
 /// ```
 /// use http::{Request, Response, StatusCode};
@@ -90,7 +91,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    // Always: the future is then made where it is kept, and not copied right after it was written.
+    // Always inlined: the future is then built in place, and not copied right after it was written.
     #[inline(always)]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let head = Head::of(&request);
@@ -100,8 +101,8 @@ where
         let stage = match shared.ask(&head, priority, &mut held) {
             Admission::Admitted => {
                 let after = shared.limits.prepare(&held, request.extensions_mut());
-                // For most rates nothing is left to do but to describe them in the response. Without that, the future shares
-                // no limits, and holds nothing.
+                // For most rates nothing is left to do, except to describe them in the response. Otherwise the future
+                // shares no limits, and holds nothing.
                 if after.is_nothing() {
                     if !shared.describes() {
                         let call = self.inner.call(request);
@@ -133,7 +134,7 @@ where
                 })),
             },
             Admission::Wait(pending) => {
-                // A clone is not ready. What this one has reserved is given up, or the request might wait for it.
+                // A clone is not ready. The readiness of this service is released, or the request might wait for it.
                 let service = self.inner.clone();
                 self.inner = service.clone();
                 let permits = RequestPermits::new(Arc::clone(&self.shared), priority, held);

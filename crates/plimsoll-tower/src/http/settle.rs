@@ -77,16 +77,16 @@ impl<'r> ResponseHead<'r> {
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Done<'a> {
-    /// The head of the response is there.
+    /// The head of the response has arrived.
     Answered(ResponseHead<'a>),
     /// Permits that do not depend on the body of the response are returned with its head.
     UntilHead(Outcome),
-    /// A limit further in has refused the request; this is its response.
+    /// An inner limit has refused the request; this is its response.
     RefusedInside {
         head: ResponseHead<'a>,
         usage: Option<&'a Usage>,
     },
-    /// The body has ended. If it is not `complete` the caller has hung up, or something has failed.
+    /// The body has ended. If it is not `complete`, the caller has disconnected, or something has failed.
     Sent {
         bytes: u64,
         usage: Option<&'a Usage>,
@@ -96,7 +96,7 @@ pub enum Done<'a> {
 }
 
 impl Done<'_> {
-    /// The outcome when the permits are returned; `None` before that.
+    /// Returns the outcome when the permits are returned; `None` before that.
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Answered(_) | Self::UntilHead(_) => None,
@@ -118,7 +118,7 @@ pub(super) enum Settle {
 }
 
 impl Settle {
-    /// Whether that is known only when the body has ended.
+    /// Whether the cost is known only when the body has ended.
     pub(super) const fn reads_body(&self) -> bool {
         matches!(self, Self::ByBytes(_) | Self::ByUsage)
     }
@@ -144,8 +144,8 @@ impl Settle {
     }
 }
 
-/// The charge for usage. A call that was cut short may not have reported all of its usage: charging only the report would make
-/// every call free whose caller disconnects in time.
+/// The charge for usage. A call that was cut short may not have reported all of its usage: if only the report were
+/// charged, callers could avoid the charge by disconnecting in time.
 fn used(usage: Option<&Usage>, complete: bool, estimate: u64) -> u64 {
     let total = usage.map_or(0, Usage::total);
     if usage.map_or(complete, |usage| usage.is_known(complete)) {

@@ -25,7 +25,7 @@ pub(super) type OutcomeOf = Arc<dyn Fn(ResponseHead<'_>) -> Outcome + Send + Syn
 pub(super) struct Settings {
     pub(super) priority: Option<Arc<dyn PriorityFrom>>,
     pub(super) classify: Option<OutcomeOf>,
-    /// Whether permits go back with the head of the response.
+    /// Whether permits are returned with the head of the response.
     pub(super) until_head: bool,
     /// The maximum time that a body may stay unread.
     pub(super) stall: Option<Duration>,
@@ -39,16 +39,17 @@ impl<L: Limits> Shared<L> {
         from.map_or(Priority::Normal, |from| from.priority(head))
     }
 
-    /// Whether responses to requests that were admitted say how their limits stand.
+    /// Whether responses to admitted requests describe the status of the limits.
     #[inline]
     pub(super) fn describes(&self) -> bool {
         self.answering.send_fields == SendFields::Always
     }
 
-    /// Asks all limits in order, but those that have granted already.
+    /// Asks all limits in order, except those that have already granted.
     ///
-    /// A request that is refused, or has to wait in a queue, holds nothing of the others. A store answers soon: meanwhile
-    /// the others are held, or two stores would be asked again for each other for ever.
+    /// A request that is refused, or has to wait in a queue, holds no permits of the other limits. While a store is
+    /// asked, which takes a short time, the others are held; otherwise two stores would be asked again and again
+    /// because of each other.
     #[inline(always)]
     pub(super) fn ask(&self, head: &Head<'_>, priority: Priority, held: &mut L::Held) -> Admission {
         let limits = &self.limits;

@@ -70,11 +70,11 @@ impl<L: Limits> Wake for Cell<L> {
             inside.stalled = true;
             inside.lasting.take()
         } else {
-            // It was read in the last moment.
+            // It was read at the last moment.
             None
         };
         drop(inside);
-        // Not under the lock: returning permits wakes other tasks.
+        // Dropped without the lock: returning permits wakes other tasks.
         drop(held);
     }
 }
@@ -95,11 +95,11 @@ impl<L: Limits> Watched<L> {
         watched
     }
 
-    /// The body is polled: while it has nothing to send, the client is not to blame.
+    /// Records a poll of the body. While the body has nothing to send, the client does not stall it.
     ///
     /// # Errors
     ///
-    /// If the body has stalled before.
+    /// Returns an error if the body has stalled before.
     pub(super) fn begin(&mut self) -> Result<(), Stalled> {
         let mut inside = self.cell.lock();
         if inside.stalled {
@@ -111,7 +111,7 @@ impl<L: Limits> Watched<L> {
         Ok(())
     }
 
-    /// A part was sent. Returns the permits if `is_last` says that it was the last part.
+    /// Records that a part was sent. Returns the permits if `is_last`.
     pub(super) fn sent(
         &mut self,
         is_last: impl FnOnce(&mut Lasting<L>) -> bool,

@@ -60,7 +60,7 @@ pub trait Subject<L>: Send + Sync + 'static {
         held: &mut Granted<Self::Key>,
     ) -> Ask;
 
-    /// The limiter or key for the wait for several limits.
+    /// Returns the limiter or key for the wait for several limits.
     fn asked<'a>(&self, limiter: &'a L, key: Option<&'a Self::Key>) -> Asked<'a>;
 
     /// Undoes a grant.
@@ -87,13 +87,13 @@ pub trait Subject<L>: Send + Sync + 'static {
         }
     }
 
-    /// The class of a refusal.
+    /// Returns the class of a refusal.
     fn class(&self, head: &Head<'_>, denied: &Denied) -> Class {
         let _ = head;
         Class::of(denied)
     }
 
-    /// The remedy if the program does not record what the key is made of.
+    /// Returns the remedy if the program does not record what the key is made of.
     fn missing(&self, head: &Head<'_>) -> Option<&'static str> {
         let _ = head;
         None
@@ -103,12 +103,12 @@ pub trait Subject<L>: Send + Sync + 'static {
 
     fn promise(&self, limiter: &L) -> Standing;
 
-    /// The current time by the clock of the limiter.
+    /// Returns the current time by the clock of the limiter.
     fn now(&self, limiter: &L) -> Moment;
 
     fn name<'l>(&self, limiter: &'l L) -> Option<&'l str>;
 
-    /// The metadata of the limiter.
+    /// Returns the metadata of the limiter.
     fn metadata<'l>(&self, limiter: &'l L) -> Option<&'l Metadata> {
         let _ = limiter;
         None
@@ -121,8 +121,8 @@ pub trait Subject<L>: Send + Sync + 'static {
 pub struct Take {
     pub(crate) demand: Demand,
     pub(crate) alone: bool,
-    /// Whether the grant need not be recorded, unless it is to be returned. There is no permit then, because writing it and its key
-    /// takes as long as the decision.
+    /// Whether the grant need not be recorded, unless it is to be returned. There is then no permit, because writing it
+    /// and its key takes as long as the decision.
     pub(crate) is_final: bool,
     /// Whether the response describes the limit.
     pub(crate) described: bool,

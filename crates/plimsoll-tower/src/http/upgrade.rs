@@ -1,15 +1,16 @@
 //! The permits of a request whose connection is upgraded.
 //!
-//! A handler that upgrades a connection takes an [`OnUpgrade`] out of its request, answers, and goes on talking for as long
-//! as it likes; the body of its answer is empty and ends at once. So the layer puts another `OnUpgrade` in the place
-//! of hyper's. The connection that it gives is hyper's, and what the request holds is dropped with it.
+//! A handler that upgrades a connection takes an [`OnUpgrade`] out of its request, responds, and uses the connection
+//! for any length of time; the body of its response is empty and ends at once. So the layer replaces the `OnUpgrade` of
+//! hyper with another one. That one yields hyper's connection, wrapped so that the permits of the request are dropped
+//! with it.
 //!
 //! # How it works
 //!
-//! Only hyper can make an `OnUpgrade`. So hyper makes one more: it serves a connection, our [`Io`], on which nothing
-//! ever arrives but one short request to upgrade. The service that answers it keeps the `OnUpgrade` of that request, and
-//! answers when the real connection has been upgraded. Then hyper hands out the `Io`, which from then on is the real
-//! connection. Nothing is copied and no task is needed: the waker of the real upgrade does it all.
+//! Only hyper can make an `OnUpgrade`. So hyper makes another one: it serves a connection, our [`Io`], on which the
+//! only input is one short request to upgrade. The service that answers it keeps the `OnUpgrade` of that request, and
+//! responds when the real connection has been upgraded. Then hyper yields the `Io`, which from then on is the real
+//! connection. Nothing is copied and no task is needed: the waker of the real upgrade drives everything.
 
 mod io;
 
@@ -35,7 +36,7 @@ use super::limits::Limits;
 
 /// The upgrade that a request asks for.
 pub(super) struct Upgrade<L: Limits> {
-    /// The slot for the permits if the connection is upgraded; gone if the handler does not take the connection.
+    /// The slot for the permits if the connection is upgraded; dropped if the handler does not take the connection.
     slot: Weak<Slot<L>>,
     is_connect: bool,
 }
@@ -58,7 +59,7 @@ impl<L: Limits> Sent for Slot<L> {
 }
 
 impl<L: Limits> Upgrade<L> {
-    /// Takes the place of the upgrade of a request, if it asks for one.
+    /// Replaces the upgrade of a request, if it asks for one.
     #[inline]
     pub(super) fn of<B>(request: &mut Request<B>) -> Option<Self> {
         let is_connect = request.method() == Method::CONNECT;
@@ -81,12 +82,12 @@ impl<L: Limits> Upgrade<L> {
         })
     }
 
-    /// Whether an answer of this status ends HTTP on the connection or stream of the request.
+    /// Whether a response with this status ends HTTP on the connection or stream of the request.
     pub(super) fn is_done(&self, status: StatusCode) -> bool {
         status == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && status.is_success())
     }
 
-    /// The connection holds what its request held.
+    /// Lets the connection hold the permits of its request.
     pub(super) fn hold(&self, permits: HeldPermits<L>) {
         if let Some(slot) = self.slot.upgrade() {
             *slot.lock() = Some(permits);
@@ -100,7 +101,7 @@ pub(super) fn comes_with(status: StatusCode, extensions: &Extensions) -> bool {
         && extensions.get::<OnUpgrade>().is_some()
 }
 
-/// The connection that comes with a response holds what its request held.
+/// Lets the connection that comes with a response hold the permits of its request.
 #[cold]
 pub(super) fn hold_by_response<L: Limits>(extensions: &mut Extensions, permits: HeldPermits<L>) {
     if let Some(upgrade) = extensions.get_mut::<OnUpgrade>() {
@@ -108,7 +109,7 @@ pub(super) fn hold_by_response<L: Limits>(extensions: &mut Extensions, permits: 
     }
 }
 
-/// Does what `real` does, and drops `held` when the connection is dropped.
+/// An upgrade that yields the connection of `real`, and drops `held` when the connection is dropped.
 fn instead_of(real: OnUpgrade, held: Arc<dyn Sent>) -> Option<OnUpgrade> {
     let found: Arc<Mutex<Option<OnUpgrade>>> = Arc::default();
     let upgraded: Arc<Mutex<Option<Upgraded>>> = Arc::default();
@@ -130,7 +131,7 @@ fn instead_of(real: OnUpgrade, held: Arc<dyn Sent>) -> Option<OnUpgrade> {
     let io = Io::new(Arc::clone(&upgraded), held);
     let served = http1::Builder::new().serve_connection(io, service);
     let mut served: Served = Box::pin(served.with_upgrades());
-    // The request is there already; the answer is not.
+    // The request has already arrived; the response has not been made.
     let begun = served
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()));
@@ -209,7 +210,7 @@ impl Wake for Relay {
     }
 }
 
-/// The body of an answer that has none.
+/// The empty body of a response.
 struct Nothing;
 
 impl Body for Nothing {

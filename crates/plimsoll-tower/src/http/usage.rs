@@ -34,7 +34,7 @@ impl BodyBytes {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The total.
+    /// Returns the total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -145,26 +145,26 @@ impl Usage {
 
     /// Marks the usage as unknown although the work is done: the cost taken beforehand is charged, or the total if that is more.
     ///
-    /// For handlers that forward to a service which reports its usage only sometimes.
+    /// Use it in handlers that forward to a service which does not always report its usage.
     pub fn unknown(&self) {
         self.each(|count| count.is_unknown.store(true, Ordering::Release));
     }
 
-    /// Whether the total is the whole usage, given whether the work is done.
+    /// Returns whether the total is the whole usage, given whether the work is done.
     #[doc(hidden)]
     #[must_use]
     pub fn is_known(&self, is_done: bool) -> bool {
         self.is_final() || (is_done && !self.0.is_unknown.load(Ordering::Acquire))
     }
 
-    /// The total.
+    /// Returns the total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// Whether the handler has marked the usage as [complete](Self::finish).
-    /// A later [`add`](Self::add) still counts.
+    /// Returns whether the handler has marked the usage as [complete](Self::finish). A later [`add`](Self::add) still
+    /// counts.
     #[must_use]
     pub fn is_final(&self) -> bool {
         self.0.is_final.load(Ordering::Acquire)

@@ -8,7 +8,7 @@ use crate::Head;
 
 /// The time that a request has waited so far for limits of this layer and of outer layers, in its extensions.
 ///
-/// A duration and not a moment, because limits may have different clocks.
+/// It is a duration instead of a moment, because limits may have different clocks.
 #[derive(Clone, Copy, Debug)]
 struct Waited(Duration);
 

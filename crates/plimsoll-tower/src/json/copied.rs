@@ -12,7 +12,8 @@ use crate::Usage;
 use crate::http::copy;
 
 pin_project! {
-    /// The body of a response that is read for its usage as it passes. Made by a [`Metered`](super::Metered) service.
+    /// The body of a response that is read for its usage as it passes. A [`Metered`](super::Metered) service returns
+    /// it.
     ///
     /// Frames, trailers and errors pass unchanged, and nothing is held back. Up to the [maximum](super::JsonUsage::max) of bytes is
     /// copied; a body that exceeds it is no longer copied, and its copy is dropped. The usage is reported with the last frame, or
@@ -20,7 +21,7 @@ pin_project! {
     pub struct Copied<B> {
         #[pin]
         body: B,
-        // What is done when it has ended; `None` when that is done, or there is nothing to do.
+        // The work left for its end; `None` if there is none.
         reader: Option<Reader>,
     }
 }
@@ -83,7 +84,7 @@ impl<B: Body> Body for Copied<B> {
         let frame = ready!(this.body.as_mut().poll_frame(cx));
         let is_last = match (&frame, this.reader.as_mut()) {
             (_, None) => false,
-            // Cut short: what was used is not known.
+            // Incomplete: the usage is unknown.
             (Some(Err(_)), _) => {
                 *this.reader = None;
                 false
@@ -94,7 +95,7 @@ impl<B: Body> Body for Copied<B> {
                 complete || frame.is_trailers() || this.body.is_end_stream()
             }
         };
-        // Before the frame is passed on: with the last one a layer further out settles.
+        // Before the frame is passed on: an outer layer settles with the last frame.
         if is_last && let Some(reader) = this.reader.take() {
             reader.finish();
         }

@@ -31,8 +31,8 @@ use crate::http::{BodyBytes, BodyCost, copy};
 /// assert!(JsonCost::try_of("max_tokens").is_err());
 /// ```
 ///
-/// Several values are added up. A value that is missing or is no number adds nothing; if all of them are missing, the cost is
-/// unknown and no [`BodyCost`] is inserted.
+/// Several values are added up. A value that is missing or not a number adds nothing; if all of them are missing, the
+/// cost is unknown and no [`BodyCost`] is inserted.
 ///
 /// [`BodyCost`]: crate::BodyCost
 #[derive(Clone, Debug)]
@@ -44,17 +44,17 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
+    /// Panics if it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
     #[track_caller]
     pub fn of(pointer: &str) -> Self {
         or_panic(Self::try_of(pointer))
     }
 
-    /// [`of`](Self::of) for a pointer that comes from outside of the program.
+    /// Like [`of`](Self::of), but returns an error instead of panicking. For a pointer from outside the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    /// Returns an error if it is not a JSON pointer: it must be empty or begin with a slash.
     pub fn try_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Number).map(Self)
     }
@@ -71,17 +71,18 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer. [`try_length_of`](Self::try_length_of) returns an error instead.
+    /// Panics if it is not a JSON pointer. [`try_length_of`](Self::try_length_of) returns an error instead.
     #[track_caller]
     pub fn length_of(pointer: &str) -> Self {
         or_panic(Self::try_length_of(pointer))
     }
 
-    /// [`length_of`](Self::length_of) for a pointer that comes from outside of the program.
+    /// Like [`length_of`](Self::length_of), but returns an error instead of panicking. For a pointer from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    /// Returns an error if it is not a JSON pointer: it must be empty or begin with a slash.
     pub fn try_length_of(pointer: &str) -> Result<Self, InvalidLimit> {
         Measure::try_new(pointer, Of::Length).map(Self)
     }
@@ -98,7 +99,7 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer.
+    /// Panics if it is not a JSON pointer.
     #[track_caller]
     pub fn and(self, pointer: &str) -> Self {
         or_panic(self.0.and(pointer, Of::Number).map(Self))
@@ -116,7 +117,7 @@ impl JsonCost {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer.
+    /// Panics if it is not a JSON pointer.
     #[track_caller]
     pub fn and_length_of(self, pointer: &str) -> Self {
         or_panic(self.0.and(pointer, Of::Length).map(Self))
@@ -151,10 +152,10 @@ impl<S> Layer<S> for JsonCost {
 /// Reads the bodies of requests before inner limits are asked.
 #[doc(hidden)]
 pub trait BodyReader: Send + Sync {
-    /// The maximum number of bytes to read of this body. `None` if it is not read.
+    /// Returns the maximum number of bytes to read of this body. `None` if it is not read.
     fn bound(&self, head: &Head<'_>) -> Option<usize>;
 
-    /// Whether the bytes of this body are counted as they pass, in [`BodyBytes`].
+    /// Returns whether the bytes of this body are counted as they pass, in [`BodyBytes`].
     fn counts(&self, head: &Head<'_>) -> bool {
         let _ = head;
         false
@@ -177,7 +178,8 @@ impl BodyReader for Measure {
     }
 }
 
-/// A service that reads the cost of a request from its body before the inner service is called. Made by a [`JsonCost`].
+/// A service that reads the cost of a request from its body before the inner service is called. A [`JsonCost`] makes
+/// one.
 ///
 /// The inner service receives the body as a [`Replayed`] body, with the same frames, trailers and errors. Requests whose body
 /// is not read are passed on at once.
@@ -203,7 +205,7 @@ pub struct Estimated<S> {
 }
 
 impl<S> Estimated<S> {
-    /// A service with another reader of bodies.
+    /// Creates a service with another reader of bodies.
     #[doc(hidden)]
     pub fn new(inner: S, reader: Arc<dyn BodyReader>) -> Self {
         Self { inner, reader }
@@ -246,7 +248,7 @@ where
             };
         };
         let (parts, body) = request.into_parts();
-        // The one that is ready is called, whenever that is.
+        // The service that is ready is called, not its clone.
         let clone = self.inner.clone();
         let reading = Reading {
             parts,
@@ -294,7 +296,7 @@ impl<S, B: Body> Reading<S, B> {
             let has_failed = part.is_err();
             self.read.push(part);
             if has_failed || is_too_long {
-                // What was copied is no document.
+                // The copy is not a whole document.
                 self.text.clear();
                 return Poll::Ready(!has_failed);
             }

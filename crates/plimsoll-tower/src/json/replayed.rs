@@ -7,8 +7,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::http::BodyBytes;
 
-/// A body whose beginning was read before: yields the read frames first, then the rest. Made by an
-/// [`Estimated`](super::Estimated) service.
+/// A body with a beginning that was already read: it yields the read frames first, then the rest. An
+/// [`Estimated`](super::Estimated) service passes it on.
 ///
 /// An error of the body during reading is yielded at its place. Handlers can use it as any other body:
 ///
@@ -66,7 +66,7 @@ impl<B: Body> Replayed<B> {
     }
 }
 
-// Nothing in it is pinned but what is in a box of its own.
+// Only the boxed body is pinned.
 impl<B: Body> Unpin for Replayed<B> {}
 
 impl<B: Body> Body for Replayed<B> {

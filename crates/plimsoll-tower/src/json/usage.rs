@@ -53,7 +53,7 @@ impl JsonUsage {
     ///
     /// # Panics
     ///
-    /// If it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
+    /// Panics if it is not a JSON pointer. [`try_of`](Self::try_of) returns an error instead.
     #[track_caller]
     pub fn of(pointer: &str) -> Self {
         match Self::try_of(pointer) {
@@ -62,11 +62,11 @@ impl JsonUsage {
         }
     }
 
-    /// [`of`](Self::of) for a pointer that comes from outside of the program.
+    /// Like [`of`](Self::of), but returns an error instead of panicking. For a pointer from outside the program.
     ///
     /// # Errors
     ///
-    /// If it is not a JSON pointer: it must be empty or begin with a slash.
+    /// Returns an error if it is not a JSON pointer: it must be empty or begin with a slash.
     ///
     /// ```
     /// use plimsoll_tower::json::JsonUsage;
@@ -81,7 +81,8 @@ impl JsonUsage {
 
     /// Sets the maximum length of a response that is read. Default: 64 KiB.
     ///
-    /// Up to this many bytes are copied for each response in flight. A response is passed on as it comes; it is not held back.
+    /// Up to this many bytes are copied for each response in flight. A response is passed on as it arrives, and not
+    /// delayed.
     pub const fn max(mut self, bytes: usize) -> Self {
         self.0.bound = bytes;
         self
@@ -99,7 +100,7 @@ impl<S> Layer<S> for JsonUsage {
     }
 }
 
-/// A service that reads the usage of a request from its response. Made by a [`JsonUsage`].
+/// A service that reads the usage of a request from its response. A [`JsonUsage`] makes one.
 ///
 /// Requests without a [`Usage`] in their extensions, because no outer limit charges usage, are not read: their responses pass
 /// without a copy.
@@ -179,7 +180,7 @@ where
         let this = self.project();
         let response = ready!(this.call.poll(cx))?;
         let reader = this.reader.take().map(|mut reader| {
-            // What is not JSON, or too long, is not kept.
+            // A body that is not JSON, or is too long, is not copied.
             reader.is_lost = !reader.measure.fits(response.headers());
             let stated = response.headers().get(CONTENT_LENGTH);
             let stated = stated.and_then(|length| length.to_str().ok()?.trim().parse().ok());

@@ -8,8 +8,8 @@ use tower_service::Service;
 
 use super::{PeerAddr, UnixPeer};
 
-/// A service that adds the peer of a connection to the extensions of all its requests. Made by [`PeerAddr`] and [`UnixPeer`],
-/// which are layers.
+/// A service that adds the peer of a connection to the extensions of all its requests. The layers [`PeerAddr`] and
+/// [`UnixPeer`] make one.
 ///
 /// ```
 /// use plimsoll_tower::keys::PeerAddr;

@@ -7,8 +7,8 @@ use crate::Head;
 
 /// Takes the key that a closure returns.
 ///
-/// For instance the subject of a token. Here the layer that verifies the token has inserted its claims into the extensions; the
-/// claims of a token that was not verified are chosen by the client.
+/// Use it for example for the subject of a token. Here the layer that verifies the token has inserted its claims into
+/// the extensions; the client chooses the claims of a token that was not verified.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::by};
@@ -33,7 +33,7 @@ where
     By(key)
 }
 
-/// A key from a closure. Made by [`by`].
+/// A key from a closure. [`by`] returns one.
 #[derive(Clone, Copy)]
 pub struct By<F>(F);
 

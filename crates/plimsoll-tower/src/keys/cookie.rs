@@ -8,8 +8,8 @@ use crate::Head;
 
 /// The key is the value of a cookie, for instance of a session.
 ///
-/// If there are several of that name the first counts. A cookie that is missing, empty or not UTF-8 gives no
-/// key.
+/// If there are several with that name, the first counts. A request without the cookie, or with an empty value or one
+/// that is not UTF-8, has no key.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::CookieKey};
@@ -42,7 +42,7 @@ impl CookieKey {
         self
     }
 
-    /// The value in this pair, if it is a pair of the cookie.
+    /// The value in this pair, if its name is that of the cookie.
     fn value<'r>(&self, pair: &'r [u8]) -> Option<&'r [u8]> {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (&pair[..equals], pair[equals + 1..].trim_ascii());

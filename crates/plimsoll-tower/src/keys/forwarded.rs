@@ -30,22 +30,22 @@ use crate::Head;
 ///
 /// # Which addresses are trusted
 ///
-/// Any client can send such a header, so what matters is which proxy wrote which part. A proxy appends the address of its peer
-/// to the header that it received. Hence:
+/// Any client can send such a header, so each part is only as trustworthy as its writer. A proxy appends the address of
+/// its peer to the header that it received. Hence:
 ///
 /// - If the [peer](super::Peer) is not a trusted proxy, the header is ignored: the key is the peer.
 /// - Otherwise the list is read from the right, over hops that are trusted proxies themselves. The first hop that is not
 ///   trusted is the client. A trusted proxy wrote it; everything to the left of it is ignored.
 /// - If all hops are trusted, the leftmost is the client.
-/// - At an entry that is no address (`unknown`, an obfuscated name, an empty entry) reading ends, and the key is the hop to the
-///   right of it: the proxy that reported no address, or the peer. Clients whose address a proxy does not report share the
-///   limit of that proxy.
+/// - Reading ends at an entry that is not an address (`unknown`, an obfuscated name, an empty entry), and the key is
+///   the hop to the right of it: the proxy that reported no address, or the peer. Clients whose address a proxy does
+///   not report share the limit of that proxy.
 /// - If the client is not among the last 64 hops or 8192 bytes, the key is the peer.
 ///
-/// So a client outside of the trusted networks can neither escape its key nor use another client's key by the headers it sends.
-/// A client *inside* a trusted network can: it looks like a proxy. List proxies, not the networks of clients.
+/// So a client outside of the trusted networks can neither evade its key nor use another client's key by sending
+/// headers. A client *inside* a trusted network can: it looks like a proxy. List proxies, not the networks of clients.
 ///
-/// Only one header is read, because a proxy that appends to one header passes the others on as the client wrote them.
+/// Only one header is read, because a proxy that appends to one header forwards the others as the client wrote them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
     trusted: TrustedProxies,

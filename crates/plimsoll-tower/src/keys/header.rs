@@ -39,7 +39,7 @@ impl HeaderKey {
     ///
     /// # Errors
     ///
-    /// If `name` is not a valid name of a header field.
+    /// Returns an error if `name` is not a valid name of a header field.
     pub fn named(name: &str) -> Result<Self, InvalidHeaderName> {
         name.parse().map(Self::new)
     }

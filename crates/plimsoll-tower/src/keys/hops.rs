@@ -82,7 +82,7 @@ fn last_comma(line: &[u8], quotes: bool) -> Option<usize> {
     })
 }
 
-/// Whether what follows this text is escaped: after an odd number of backslashes.
+/// Whether the character after this text is escaped: after an odd number of backslashes.
 fn is_escaped(before: &[u8]) -> bool {
     let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
     backslashes.count() % 2 == 1

@@ -20,7 +20,7 @@ const KNOWN: [Method; 9] = [
 
 /// The key is the method.
 ///
-/// Each of the nine standard methods has its own key, and all others share the key `other`, so that a client that invents
+/// Each of the nine standard methods has its own key. All others share the key `other`, so that a client that invents
 /// methods does not get a limit for each of them.
 ///
 /// ```

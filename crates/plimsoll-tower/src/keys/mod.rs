@@ -84,21 +84,21 @@ pub trait KeyFrom: Send + Sync + 'static {
     /// Returns the key of a request, or `None` if it has none.
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Self::Key>>;
 
-    /// Whether the key identifies the caller, so that its limit is the caller's own. Default: `true`. A key that identifies the
-    /// resource, such as a route, returns `false`; its refusals are then answered as those of a [full
-    /// server](crate::answer::Class::Capacity) where no time to retry is known.
+    /// Returns whether the key identifies the caller, so that its limit is the caller's own. Default: `true`. A key
+    /// that identifies the resource, such as a route, returns `false`; its refusals are then answered as those of a
+    /// [full server](crate::answer::Class::Capacity) if no time to retry is known.
     fn is_of_caller(&self) -> bool {
         true
     }
 
-    /// Why the key of this request is missing: a client error or a server error. Default: a client error.
+    /// Returns why the key of this request is missing: a client error or a server error. Default: a client error.
     fn missing(&self, head: &Head<'_>) -> Missing {
         let _ = head;
         Missing::InRequest
     }
 }
 
-/// The reason why a request has no key. It decides the status of the answer.
+/// The reason why a request has no key. It determines the status of the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Missing {

@@ -6,8 +6,8 @@ use crate::Head;
 
 /// The key is the path, as it was written and without the query.
 ///
-/// A client can write as many paths as it likes. Where there is a router, `MatchedRoute` (with the feature `axum`) is
-/// the better key: there are only as many as there are routes.
+/// A client can request any number of different paths. If there is a router, `MatchedRoute` (with the feature `axum`)
+/// is the better key: the number of routes is bounded.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::PathKey};

@@ -107,7 +107,7 @@ impl Default for Peer {
 impl KeyFrom for Peer {
     type Key = Address;
 
-    // Always: a key of 17 bytes is soon computed, and slow to pass on in memory.
+    // Always inlined: a key of 17 bytes is fast to compute, and slow to pass on in memory.
     #[inline(always)]
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
         Some(Cow::Owned(self.address(peer_of(head)?)))
@@ -118,14 +118,14 @@ impl KeyFrom for Peer {
     }
 }
 
-/// A server that does not keep addresses.
+/// A server that does not record addresses.
 #[cfg(feature = "axum")]
 pub(super) const NO_PEER: Missing = Missing::InProgram(
     "requests do not have the address of their peer: serve the router with \
      `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddr` into the extensions of requests",
 );
 
-/// A server that does not keep addresses, or keeps them where this was not built to look.
+/// A server that does not record addresses, or records them in a form for which no feature is enabled.
 #[cfg(not(feature = "axum"))]
 pub(super) const NO_PEER: Missing = Missing::InProgram(
     "requests do not have the address of their peer: with axum, build plimsoll-tower with the feature `axum` and serve the router with \
@@ -133,7 +133,7 @@ pub(super) const NO_PEER: Missing = Missing::InProgram(
 );
 
 /// The address of the connection; an IPv4-mapped address as an IPv4 address.
-// Always: an address is slow to pass on in memory, as a key is.
+// Always inlined: an address is slow to pass on in memory, as a key is.
 #[inline(always)]
 #[must_use]
 pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
@@ -191,7 +191,7 @@ fn peer_of_framework(head: &Head<'_>) -> Option<SocketAddr> {
     #[cfg(feature = "tonic")]
     {
         use tonic::transport::server::TcpConnectInfo;
-        // With TLS as well: tonic leaves the inner connection's beside it.
+        // Also with TLS: tonic keeps the info of the inner connection as well.
         if let Some(connection) = head.extensions().get::<TcpConnectInfo>() {
             return connection.remote_addr();
         }

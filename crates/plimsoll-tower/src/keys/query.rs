@@ -6,9 +6,9 @@ use crate::Head;
 
 /// The key is a parameter of the query, decoded.
 ///
-/// Names and values are read as forms write them: `+` is a blank, `%41` is an `A`, and what is not UTF-8
-/// becomes `U+FFFD`. If the parameter is repeated the first counts. A parameter that is missing or empty
-/// gives no key.
+/// Names and values are decoded as forms encode them: `+` is a blank, `%41` is an `A`, and invalid UTF-8 becomes
+/// `U+FFFD`. If the parameter is repeated, the first counts. A request in which the parameter is missing or empty has
+/// no key.
 ///
 /// ```
 /// use plimsoll_tower::{Head, KeyFrom, keys::QueryKey};
@@ -49,10 +49,10 @@ impl KeyFrom for QueryKey {
         let mut pairs = head.uri().query()?.split('&');
         let (_, value) = pairs.find_map(|pair| {
             let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
-            // Decoded as well, as the application does: `ten%61nt` must not get around the limit.
+            // Decoded as well, as the application does: `ten%61nt` must not evade the limit.
             let mut name = form_urlencoded::parse(name.as_bytes());
             let found = name.any(|(name, _)| name == self.name);
-            // Only now the value: decoding may allocate.
+            // The value is decoded last, because decoding may allocate.
             found.then(|| form_urlencoded::parse(pair.as_bytes()).next())?
         })?;
         self.bound.key(value)

@@ -52,7 +52,7 @@ impl TrustedProxies {
 
     /// Trusts all peers on Unix sockets: see [`UnixPeer`](super::UnixPeer).
     ///
-    /// Use this only if the path and the mode of the socket let no one but your proxy open it.
+    /// Use this only if the path and the mode of the socket allow only your proxy to open it.
     #[must_use]
     pub fn unix_sockets() -> Self {
         Self::of(&[(v6(0x100, 0), 32)])
@@ -71,7 +71,7 @@ impl TrustedProxies {
     ///
     /// # Errors
     ///
-    /// If one of them is neither a network nor an address, or has bits beyond its prefix.
+    /// Returns an error if one of them is neither a network nor an address, or has bits beyond its prefix.
     pub fn parse<T: AsRef<str>>(
         networks: impl IntoIterator<Item = T>,
     ) -> Result<Self, InvalidLimit> {
@@ -89,14 +89,14 @@ impl TrustedProxies {
         self
     }
 
-    /// Whether this address is trusted.
+    /// Returns whether this address is trusted.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 }
 
-/// An address of which only the first and the last group are not zero.
+/// An address in which only the first and the last group are not zero.
 fn v6(first: u16, last: u16) -> IpAddr {
     IpAddr::from([first, 0, 0, 0, 0, 0, 0, last])
 }
@@ -114,7 +114,7 @@ fn network(text: &str) -> Result<Address, InvalidLimit> {
     let Some(prefix) = prefix else {
         return Ok(address.into());
     };
-    // Only digits: `parse` would take a sign as well.
+    // Only digits: `parse` would accept a sign as well.
     let digits = prefix.bytes().all(|byte| byte.is_ascii_digit());
     let bits = prefix.parse::<u8>().ok().filter(|_| digits);
     let (most, rule) = match address {

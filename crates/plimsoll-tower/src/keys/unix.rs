@@ -45,7 +45,7 @@ impl UnixPeer {
     /// A peer whose user is unknown. No user has this id.
     pub const UNKNOWN: Self = Self(u32::MAX);
 
-    /// A peer with this user id.
+    /// Creates a peer with this user id.
     #[must_use]
     pub const fn user(uid: u32) -> Self {
         Self(uid)

@@ -48,7 +48,7 @@ fn split(text: &str, separator: u8) -> impl Iterator<Item = &str> {
             is_escaped = byte == b'\\' && is_quoted && !is_escaped;
             ends
         });
-        // The separator is a character of its own.
+        // The separator is a single byte.
         rest = end.map(|end| &whole[end + 1..]);
         Some(&whole[..end.unwrap_or(whole.len())])
     })

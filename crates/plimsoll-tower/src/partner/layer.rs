@@ -18,7 +18,8 @@ use crate::{Limit, LimitLayer};
 
 /// A limiter that can be paused. Implemented by a [`Gate`] with a [`Pausable`] rule.
 pub trait Pauses: Send + Sync + 'static {
-    /// Grants nothing for this time. Overlapping pauses do not add up: the one that ends last counts.
+    /// Pauses the limiter for this time, in which it grants nothing. Overlapping pauses do not add up: the one that
+    /// ends last counts.
     fn pause_for(&self, span: Duration);
 }
 
@@ -226,7 +227,7 @@ impl<L: Pauses> PausePolicy<L> {
     }
 }
 
-/// A service that pauses as upstream responses demand. Made by a [`PartnerLayer`], behind its [`Limit`].
+/// A service that pauses as upstream responses demand. A [`PartnerLayer`] makes one, behind its [`Limit`].
 ///
 /// It passes requests, responses and errors on unchanged. Errors of the inner service, such as a connection that fails, pause
 /// nothing.

@@ -18,8 +18,8 @@ use super::upstream::UpstreamLimits;
 ///
 /// - Consecutive refusals count as one, until a call that started after the last of them is accepted.
 /// - A rate that is not used up does not grow.
-/// - A refusal is a response with 429, or with 503 and `Retry-After`. If it does not say when to retry, calls pause for a
-///   second, twice as long after each consecutive refusal, up to a minute.
+/// - A refusal is a response with 429, or with 503 and `Retry-After`. If it does not say when to retry, calls pause for
+///   a second. The pause doubles with each consecutive refusal, up to a minute.
 /// - If responses report the policy (`RateLimit-Policy: "x";q=100;w=60`), the rate becomes nineteen twentieths of the slowest
 ///   policy at once, and does not grow beyond it.
 ///
@@ -101,7 +101,7 @@ struct State {
     max_rate: f64,
     /// The rate at the last refusal, if there was one.
     refused_at: Option<f64>,
-    /// While refusals follow each other: when the last one came, and how long the pause after the next is.
+    /// During consecutive refusals: the moment of the last one, and the length of the pause after the next.
     refusals: Option<(Moment, Duration)>,
 }
 
@@ -213,7 +213,7 @@ impl State {
             }
             self.refusals = None;
         }
-        // As many answers come in a second as the rate says, if it is used up.
+        // If the rate is used up, the number of responses per second equals the rate.
         let more = match self.refused_at {
             None => FAST,
             Some(rate) => SLOW * rate / self.rate,

@@ -66,7 +66,8 @@ pub struct UpstreamLimit {
 /// Further limits of a response are ignored.
 const MAX_LIMITS: usize = 16;
 
-/// A reset above this is a time in seconds since 1970, and far above it in milliseconds: it would be a wait of thirty years.
+/// A reset above this is a time in seconds since 1970, and far above it a time in milliseconds: as a delay it would be
+/// thirty years.
 const EPOCH_SECONDS: u64 = 1_000_000_000;
 const EPOCH_MILLIS: u64 = 1_000_000_000_000;
 
@@ -114,7 +115,7 @@ impl UpstreamLimits {
         }
         for [limit, remaining, reset] in &TRIPLES {
             let first = |name| lines(headers, name).next();
-            // Some write the window beside it: `100, 100;w=60`.
+            // Some servers append the window: `100, 100;w=60`.
             let quota = first(limit).and_then(|list| number(items(list).next()?.text));
             let remaining = first(remaining).and_then(number);
             let reset = first(reset).and_then(number).map(|reset| span(reset, now));
@@ -140,7 +141,7 @@ impl UpstreamLimits {
             .iter()
             .filter(|limit| limit.remaining == Some(0));
         let until_more = used_up.filter_map(|limit| limit.reset).max();
-        // Of a redirection or a resource that is being made it says something else.
+        // In a redirection, or for a resource that is being created, the field has another meaning.
         let is_refusal = status.is_client_error() || status.is_server_error();
         let upstream = self.retry_after.filter(|_| is_refusal).max(until_more);
         upstream.filter(|span| *span > Duration::ZERO)

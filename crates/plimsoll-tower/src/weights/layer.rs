@@ -43,8 +43,9 @@ pub type WeighedLayer = HttpLimitLayer<(
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 ///
-/// The layer is applied in two parts: the outer one decides about `request_count` and the stated `memory_size`, and answers
-/// refused requests; the inner one measures the bodies. All services made by it share the limits of the provider.
+/// The layer is applied in two parts: the outer part decides on `request_count` and the stated `memory_size`, and
+/// answers refused requests; the inner part measures the bodies. All services made by it share the limits of the
+/// provider.
 #[derive(Clone)]
 #[must_use = "a layer does nothing until it is put before a service"]
 pub struct WeightsLayer {
@@ -68,8 +69,8 @@ impl WeightsLayer {
     ///
     /// # Panics
     ///
-    /// If bytes on the network are limited by a resource: their permits would never be returned. [`try_new`](Self::try_new) returns
-    /// an error instead.
+    /// Panics if bytes on the network are limited by a resource: their permits would never be returned.
+    /// [`try_new`](Self::try_new) returns an error instead.
     #[track_caller]
     pub fn new(provider: &Provider) -> Self {
         match Self::try_new(provider) {
@@ -82,7 +83,7 @@ impl WeightsLayer {
     ///
     /// # Errors
     ///
-    /// If bytes on the network are limited by a resource: their permits would never be returned.
+    /// Returns an error if bytes on the network are limited by a resource: their permits would never be returned.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};

@@ -37,9 +37,9 @@ pin_project! {
         #[pin]
         body: B,
         taken: Arc<Taken>,
-        // How much memory was taken beforehand; `None` if it is not the body of a request.
+        // The bytes of memory that were taken beforehand; `None` if it is not the body of a request.
         stated: Option<u64>,
-        // A part that waits for its bytes.
+        // A frame that waits for its bytes.
         waiting: Option<(Frame<B::Data>, Bytes)>,
     }
 }
@@ -66,7 +66,7 @@ impl<B: Body> MeasuredBody<B> {
     }
 }
 
-/// Takes memory for bytes of a request beyond its stated length, at once or not at all.
+/// Takes memory for bytes of a request beyond its stated length. It never waits.
 fn keep_memory(taken: &Taken, stated: &mut u64, bytes: u64) -> Result<(), Denied> {
     let Some(memory) = taken.meters.memory.as_deref() else {
         return Ok(());

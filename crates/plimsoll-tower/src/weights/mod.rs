@@ -27,9 +27,10 @@
 //! # Ok::<(), plimsoll::InvalidLimit>(())
 //! ```
 //!
-//! Bytes on the network can only be limited by a rate, because they are never returned. A resource for them is an error of
-//! [`try_new`](WeightsLayer::try_new). A request that holds memory does not wait for more, because two requests that wait for
-//! each other would deadlock: the body of a request that gets no more memory fails with the refusal.
+//! Bytes on the network can only be limited by a rate, because they are never returned.
+//! [`try_new`](WeightsLayer::try_new) returns an error for a resource. A request that holds memory does not wait for
+//! more, because two requests that wait for each other would deadlock: the body of a request that gets no more memory
+//! fails with the refusal.
 //!
 //! # Items
 //!
@@ -38,9 +39,9 @@
 //!
 //! # Which requests are refused
 //!
-//! A request that finds no room for `request_count` or for its stated `memory_size` gets a response of the layer, as with an
-//! [`HttpLimitLayer`](crate::HttpLimitLayer). Later refusals cannot change the response any more: the body of the request or
-//! of the response fails with a [`Denied`](plimsoll::Denied), and [`Weights::take`] returns it.
+//! A request that finds no room for `request_count` or for its stated `memory_size` gets a response of the layer, as
+//! with an [`HttpLimitLayer`](crate::HttpLimitLayer). Later refusals can no longer change the response: the body of the
+//! request or of the response fails with a [`Denied`](plimsoll::Denied), and [`Weights::take`] returns it.
 //!
 //! # Choosing the limiters
 //!

@@ -14,11 +14,11 @@ use super::taken::{Meters, Taken, Weights};
 use crate::Head;
 use crate::http::content_length;
 
-/// A service whose bodies are measured. Made by a [`WeightsLayer`](super::WeightsLayer).
+/// A service with measured bodies. A [`WeightsLayer`](super::WeightsLayer) makes one.
 ///
-/// It inserts [`Weights`](super::Weights) into the extensions of each request if the provider limits a weight that only the
-/// handler knows, and wraps the bodies of requests and responses into [`MeasuredBody`](super::MeasuredBody). The inner service
-/// therefore receives requests with a body of another type; routers of axum convert it by themselves.
+/// It inserts [`Weights`](super::Weights) into the extensions of each request if the provider limits a weight that only
+/// the handler knows, and wraps the bodies of requests and responses in [`MeasuredBody`](super::MeasuredBody). The
+/// inner service therefore receives requests with another type of body, which routers of axum convert automatically.
 #[derive(Clone)]
 pub struct Measured<S> {
     pub(super) inner: S,

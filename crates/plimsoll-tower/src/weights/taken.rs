@@ -35,7 +35,7 @@ impl Taken {
             return;
         }
         let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of one limiter there is one, however many parts a body has.
+        // One permit per limiter, however many parts a body has.
         let rest = permits
             .iter_mut()
             .try_fold(permit, |permit, known| match known.merge(permit) {
@@ -87,8 +87,8 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter, with the name of the weight if the limiter has no name. A handler turns it into a response, for
-    /// instance with the status of its [class](crate::answer::Class):
+    /// Returns the refusal of the limiter, with the name of the weight if the limiter has no name. A handler turns it
+    /// into a response, for instance with the status of its [class](crate::answer::Class):
     ///
     /// ```
     /// use http::{Response, StatusCode};

@@ -10,11 +10,11 @@ use crate::moment::saturating_nanos;
 ///
 /// # How it works
 ///
-/// As TCP probes the width of a path: every success while the limit is in use adds one, and a failure cuts the limit by
-/// a fraction. A failure is work that reported overload or took longer than a timeout.
+/// It works like the congestion control of TCP: every success while the limit is in use adds one, and a failure cuts
+/// the limit by a fraction. A failure is work that reported overload or took longer than a timeout.
 ///
-/// The timeout is the only latency that it knows. Where the timeout fits the service the algorithm is hard to beat;
-/// where the service slows down for reasons of its own, the algorithm cuts to the minimum and stays there.
+/// The timeout is the only latency that it uses. If the timeout fits the service, the algorithm is hard to beat; if the
+/// service becomes slower for another reason than overload, it cuts the limit to the minimum and stays there.
 ///
 /// # The formula
 ///
@@ -23,7 +23,7 @@ use crate::moment::saturating_nanos;
 ///
 /// # When to choose it
 ///
-/// When a timeout is known that only an overloaded service exceeds, or the service itself says when it is overloaded.
+/// When only an overloaded service exceeds a known timeout, or when the service itself reports overload.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -48,7 +48,7 @@ pub struct Aimd {
     decision: &'static str,
 }
 
-/// The settings of an [`Aimd`] beside its bounds.
+/// The settings of an [`Aimd`] other than its bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct AimdSettings {
     backoff: f64,
@@ -67,7 +67,7 @@ impl Aimd {
     }
 }
 
-/// With the published defaults.
+/// Builds the algorithm with the published defaults.
 impl Default for Aimd {
     fn default() -> Self {
         Self::builder().unchecked()

@@ -64,7 +64,7 @@ impl<A: Tunable> Builder<A> {
     ///
     /// # Errors
     ///
-    /// If a setting is outside the range that its method documents.
+    /// Returns an error if a setting is outside the range that its method documents.
     pub fn build(self) -> Result<A, InvalidLimit> {
         A::check(self.range, &self.own)?;
         Ok(self.unchecked())

@@ -9,12 +9,12 @@ use crate::InvalidLimit;
 ///
 /// # How it works
 ///
-/// The ratio of a long-term average of the latency to the current latency says by how much the server has slowed down.
-/// Each step multiplies the limit by that ratio, at most 1 and at least ½, and adds a constant: while the latency stays
-/// the same the limit grows by the constant, and it settles where the queue that this builds balances the constant. The
-/// tolerance is the slowdown that does not cut the limit.
+/// The ratio of a long-term average of the latency to the current latency measures how much the server has slowed down.
+/// Each step multiplies the limit by that ratio, at most 1 and at least ½, and adds a constant. While the latency stays
+/// the same, the limit grows by the constant; it settles where the queue that this builds balances the constant. The
+/// tolerance is the slowdown that does not yet cut the limit.
 ///
-/// The average follows lasting overload too, so under it the limit drifts upwards. Failures are ignored. Both are as
+/// The average follows lasting overload too, so the limit then drifts upwards. Failures are ignored. Both are as
 /// published.
 ///
 /// # The formula
@@ -24,7 +24,7 @@ use crate::InvalidLimit;
 ///
 /// # When to choose it
 ///
-/// When latencies vary by nature, and overloads are short. Its state is the average: a few numbers.
+/// When latencies vary by nature, and overloads are short.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -50,7 +50,7 @@ pub struct Gradient2 {
     decision: &'static str,
 }
 
-/// The settings of a [`Gradient2`] beside its bounds.
+/// The settings of a [`Gradient2`] other than its bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Gradient2Settings {
     smoothing: f64,
@@ -75,7 +75,7 @@ impl Gradient2 {
     }
 }
 
-/// With the published defaults.
+/// Builds the algorithm with the published defaults.
 impl Default for Gradient2 {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -83,7 +83,7 @@ impl Default for Gradient2 {
 }
 
 impl Builder<Gradient2> {
-    /// Sets the share of each step that is applied. Above 0 and at most 1. Default: 0.2.
+    /// Sets the fraction of each step that is applied, above 0 and at most 1. Default: 0.2.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
         self.own.smoothing = smoothing;
         self

@@ -10,7 +10,7 @@ const BUCKETS: usize = STEPS * (OCTAVES + 1);
 
 /// Latencies of one window, by logarithm.
 ///
-/// Recording is a shift, a look at the highest bit and an addition; nothing is sorted and nothing is allocated.
+/// Recording is a shift, a count of leading zeros and an addition; nothing is sorted or allocated.
 #[derive(Clone)]
 pub(super) struct Histogram {
     counts: [u32; BUCKETS],
@@ -52,7 +52,7 @@ impl Histogram {
         self.last = 0;
     }
 
-    /// The latency in nanoseconds below which this share lies, 0 if there are none.
+    /// The latency in nanoseconds below which this share of the latencies lies; 0 if there are none.
     ///
     /// Latencies are taken as evenly spread over their bucket. Otherwise a signal near the edge of a bucket would jump
     /// by its width.

@@ -6,8 +6,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// A bounded queue with many producers and one consumer at a time.
 ///
-/// A sample is four words, so a place is made of plain atomics. Neither side ever waits for the other: a place that is
-/// claimed and not yet filled ends the taking, and the thread that fills it takes the samples then.
+/// A sample is four words, so a place consists of plain atomics. Neither side ever waits for the other: the consumer
+/// stops at a place that is claimed but not yet filled, and the thread that fills it then takes the samples.
 pub(super) struct Inbox {
     places: Box<[Place; PLACES]>,
     /// The number of places claimed so far.
@@ -32,7 +32,7 @@ struct Place {
     rest: AtomicU64,
 }
 
-/// Beside the weight, in the low half.
+/// The weight is in the low half.
 const OVERLOAD: u64 = 1 << 32;
 const REFUSED: u64 = 1 << 33;
 

@@ -6,25 +6,25 @@ use super::range::{Range, ceil, floor, root_rounded_up};
 use super::{Insight, Limit, Load, Sample};
 use crate::InvalidLimit;
 
-/// Compares the average latency with its own minimum, and grows by the number of demands that wait.
+/// Compares the average latency with its own minimum, and grows by the number of waiting demands.
 ///
 /// # How it works
 ///
 /// The average latency since the start is compared with the minimum that this average has ever had. Their ratio, times
 /// a tolerance, at most 1 and at least ½, is the gradient. Every half second, if at least half of the limit is in use,
 /// the limit becomes limit·gradient + the number of waiting demands: the limit grows only while demands wait. A cut
-/// applies a fifth of the step, and only while the average still rises.
+/// applies a fifth of the step, and happens only while the average still rises.
 ///
-/// The average is over all samples since the start, which makes it slow after hours of traffic. Only while there is
-/// almost no traffic it is lowered by a tenth at each tick, until it is within the tolerance; then all measurements are
+/// The average covers all samples since the start, so after hours of traffic it changes slowly. While there is almost
+/// no traffic, it is lowered by a tenth at each tick until it is within the tolerance; then all measurements are
 /// discarded.
 ///
 /// The bound of the queue is the square root of the limit, and at least its minimum.
 ///
 /// # When to choose it
 ///
-/// To behave as limiters that were tuned with this algorithm do. [`Verdict`](super::Verdict) follows changes faster,
-/// and needs no tolerance.
+/// To behave like limiters that were tuned with this algorithm. [`Verdict`](super::Verdict) follows changes faster, and
+/// needs no tolerance.
 ///
 /// ```
 /// use plimsoll::Moment;
@@ -50,7 +50,7 @@ pub struct LatencyGradient {
     decision: &'static str,
 }
 
-/// The settings of a [`LatencyGradient`] beside its bounds.
+/// The settings of a [`LatencyGradient`] other than its bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct LatencyGradientSettings {
     tolerance: f64,
@@ -63,7 +63,7 @@ const TICK: Duration = Duration::from_millis(500);
 
 impl LatencyGradient {
     /// Returns a builder with the published defaults: a limit from 5 to 500 that starts at 5, a tolerance of 1.5, and a
-    /// queue that starts at its minimum of 20 and grows as the root of the limit, unless the gate has [a
+    /// queue that starts at its minimum of 20 and grows with the square root of the limit, unless the gate has [a
     /// function](crate::GateBuilder::queue_size) for it. The maximum must be above the minimum.
     pub const fn builder() -> Builder<Self> {
         let own = LatencyGradientSettings {
@@ -74,13 +74,13 @@ impl LatencyGradient {
         Builder::new((5, 5, 500), own)
     }
 
-    /// The average latency in milliseconds, rounded up; 0 before the first sample.
+    /// Returns the average latency in milliseconds, rounded up; 0 before the first sample.
     #[must_use]
     pub const fn average_ms(&self) -> u64 {
         self.measures.average
     }
 
-    /// The minimum that the average has had, in milliseconds.
+    /// Returns the minimum that the average has had, in milliseconds.
     #[must_use]
     pub const fn least_average_ms(&self) -> Option<u64> {
         match self.measures.least {
@@ -89,7 +89,7 @@ impl LatencyGradient {
         }
     }
 
-    /// The number of samples in the average.
+    /// Returns the number of samples in the average.
     #[must_use]
     pub const fn samples(&self) -> u64 {
         self.measures.samples
@@ -120,7 +120,7 @@ impl LatencyGradient {
     }
 }
 
-/// With the published defaults.
+/// Builds the algorithm with the published defaults.
 impl Default for LatencyGradient {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -233,7 +233,7 @@ impl Default for Measures {
 }
 
 impl Measures {
-    /// The average without samples; also the greatest latency that is recorded.
+    /// The average without samples, and the longest latency that is recorded.
     const NONE: u64 = i32::MAX as u64;
 
     #[inline]
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn the_next_limit() {
         let facts = [
-            // limit, waiting, average before, tolerance, minimum, and what comes of it
+            // limit, waiting, average before, tolerance, minimum, and the result
             (1, 2, 0, 0.2, 20, 20),
             (1, 2, 0, 1.5, 20, 20),
             (2, 2, 0, 1.5, 20, 20),

@@ -1,9 +1,9 @@
 //! The thread that runs the algorithm, and the samples of the other threads.
 //!
 //! A thread that finishes work never waits for the algorithm. If the algorithm is free the thread runs it; otherwise it
-//! leaves the sample in the inbox and goes on. A thread that has run the algorithm takes the samples in the inbox, and
-//! checks once more when the algorithm is free again. So does a thread that has left a sample. A sample that both of
-//! them miss waits for the end of the next work.
+//! leaves the sample in the inbox and continues. A thread that has run the algorithm takes the samples in the inbox,
+//! and checks once more when the algorithm is free again. So does a thread that has left a sample. A sample that both
+//! of them miss waits for the end of the next work.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,10 +17,10 @@ use super::{Insight, Limit, Load, Sample};
 use crate::Moment;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// How many times a thread that has run the algorithm runs it again for samples of other threads before it returns.
+/// The number of times that a thread that has run the algorithm runs it again for samples of other threads.
 const FAVOURS: u32 = 4;
 
-/// The maximum number of missed ticks that are made up for.
+/// The maximum number of missed ticks that are repeated.
 const MISSED: u64 = 8;
 
 /// Computes the bound of the queue.
@@ -35,8 +35,8 @@ pub(super) struct Learner<L> {
     algorithm: Apart<Mutex<L>>,
     /// The limit that was decided last: written by the thread that runs the algorithm.
     limit: AtomicU64,
-    /// The bound of the queue that was decided with it. A thread that reads the two while they are written reads them
-    /// again before long: the writer has the gate adjusted after this.
+    /// The bound of the queue that was decided with it. A thread that reads the two while they are written soon reads
+    /// them again: the writer has the gate adjusted after this.
     queue: AtomicU64,
     /// When the next tick is due.
     tick_at: AtomicU64,
@@ -161,7 +161,7 @@ impl<L: Limit> Learner<L> {
         }
     }
 
-    /// Learns from a sample, now or soon. Returns whether there is a new decision, and whether the sample was stored.
+    /// Learns from a sample, now or later. Returns whether there is a new decision, and whether the sample was stored.
     #[inline]
     pub(super) fn learn(&self, sample: &Sample, queued: u64) -> (bool, bool) {
         let load = Load {
@@ -247,11 +247,11 @@ impl<L: Limit> Learner<L> {
         }
     }
 
-    /// Ticks for every moment at which a tick was due, up to a number.
+    /// Ticks for every moment at which a tick was due, up to [`MISSED`] of them.
     #[cold]
     fn make_up(&self, algorithm: &mut L, load: Load) {
         let mut due = self.tick_at();
-        // Set before any code is run that may panic.
+        // Set before any code that may panic runs.
         self.set_tick(after(load.now, algorithm.tick_every()));
         let Some(every) = algorithm.tick_every().map(nanos) else {
             return;
@@ -313,7 +313,7 @@ impl<L: Limit> Learner<L> {
         (held.insight(), decided)
     }
 
-    /// The number of samples that the algorithm never saw, or panicked at.
+    /// The number of samples that did not reach the algorithm, or made it panic.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -5,19 +5,19 @@ use crate::learning::{Insight, Load, Sample};
 
 /// An algorithm that computes a concurrency limit from samples of the work. [`Adaptive`](super::Adaptive) has an example.
 ///
-/// A limit is a plain state machine: it owns no clock, takes no lock and starts no thread. Its
-/// owner passes it one [`Sample`] for each piece of work that ended, in order, and reads the limit.
+/// An algorithm is a plain state machine: it owns no clock, takes no lock and starts no thread. Its owner passes it one
+/// [`Sample`] for each piece of finished work, in order, and reads the limit.
 ///
-/// Samples are measurements: a latency may be 0 or hours, moments may step back, and there may be one sample a day. The
-/// limit must stay within the bounds of the algorithm in all these cases.
+/// Samples are measurements: a latency may be 0 or hours, moments may step back, and there may be only one sample a
+/// day. The limit must stay within the bounds of the algorithm in all these cases.
 pub trait Limit: Send + fmt::Debug + 'static {
-    /// The current limit, at least 1.
+    /// Returns the current limit, at least 1.
     fn limit(&self) -> u64;
 
     /// Learns from the sample of one permit.
     fn sample(&mut self, sample: &Sample);
 
-    /// The interval at which [`tick`](Self::tick) is called while there is traffic. `None`, the default: never.
+    /// Returns the interval at which [`tick`](Self::tick) is called while there is traffic. Default: `None`, never.
     fn tick_every(&self) -> Option<Duration> {
         None
     }
@@ -27,13 +27,13 @@ pub trait Limit: Send + fmt::Debug + 'static {
         let _ = load;
     }
 
-    /// The bound of the queue, for an algorithm that computes one. A function set by
+    /// Returns the bound of the queue, for an algorithm that computes one. A function set by
     /// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) takes precedence.
     fn queue_bound(&self) -> Option<u64> {
         None
     }
 
-    /// The measurements and the latest decision of the algorithm, for operators and dashboards.
+    /// Returns the measurements and the latest decision of the algorithm, for operators and dashboards.
     fn insight(&self) -> Insight {
         Insight::default()
     }
@@ -64,7 +64,7 @@ pub struct QueueContext {
     pub limit: u64,
     /// The number of permits in flight when the last work ended, its own included.
     pub in_flight: u64,
-    /// The sum of the costs that waited then.
+    /// The sum of the costs that waited at that time.
     pub queued: u64,
     /// The latency of the last timed work.
     pub latency: Option<Duration>,

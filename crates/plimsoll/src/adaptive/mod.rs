@@ -5,8 +5,8 @@
 //!
 //! [`Verdict`] is the algorithm of this crate, and the recommended one: it needs no tuning.
 //!
-//! The others are published algorithms, and behave as published to the last bit, weaknesses included, except where the
-//! original breaks: latencies of 0, clocks that step back, and extreme numbers leave every limit within its bounds.
+//! The others are published algorithms, and behave exactly as published, including their weaknesses, except where the
+//! original breaks: here latencies of 0, clocks that step back and extreme numbers leave every limit within its bounds.
 //!
 //! - [`Aimd`]: raises the limit by one for each success, cuts it for each failure or timeout.
 //! - [`Vegas`]: estimates the queue from the minimum latency.

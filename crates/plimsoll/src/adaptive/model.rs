@@ -74,7 +74,7 @@ fn a_grown_limit_serves_a_waiter_that_is_just_joining() {
         let gate = rising(2);
         let (first, second) = (hold(&gate), hold(&gate));
         let waiters = [waiter(&gate), waiter(&gate)];
-        // One is served by the permit, the other by the growth.
+        // The returned permit serves one waiter, the growth of the limit the other.
         first.finish(Outcome::Success);
         for waiter in waiters {
             assert!(waiter.join().unwrap());

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Moment;
 
-/// The number of permits timed in each tick of the kernel: at ticks of 4 ms all of them up to about ten thousand a
-/// second, and a large enough sample beyond.
+/// The number of permits timed in each tick of the kernel. With ticks of 4 ms these are all permits up to about ten
+/// thousand a second, and a large enough sample beyond.
 const EACH_TICK: u64 = 64;
 
 /// Chooses the work that is timed.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The current tick, and how much was timed in it.
+    /// The current tick, and the number of permits timed in it.
     tick: AtomicU64,
     in_tick: AtomicU64,
-    /// The number of permits timed in all. Not needed as long as everything is timed.
+    /// The total number of timed permits. Not counted while everything is timed.
     timed: AtomicU64,
     skips: AtomicU64,
     /// The number of permits that were not timed when the last sample came.
@@ -50,7 +50,7 @@ impl Pace {
         skips.then(|| self.timed.load(Ordering::Relaxed))
     }
 
-    /// The number of permits that a sample stands for, if this many were not timed.
+    /// The number of permits that a sample represents, if this many were not timed.
     #[inline]
     pub(super) fn weight(&self, untimed: u64) -> u32 {
         let before = self.untimed.load(Ordering::Relaxed);

@@ -30,7 +30,7 @@ impl Range {
         at_least_one("max", self.max)
     }
 
-    /// [`check`](Self::check), with a maximum above the minimum and a queue that grows with the limit.
+    /// Like [`check`](Self::check), with a maximum above the minimum and a queue that grows with the limit.
     pub(super) fn check_with_queue(
         self,
         tolerance: f64,

@@ -14,8 +14,8 @@ use crate::{
 /// A concurrency limit that an algorithm adjusts.
 ///
 /// It is a [`Concurrency`] limit that a [`Limit`] changes, based on measurements of the work. Report the outcome of the
-/// work with [`Permit::finish`](crate::Permit::finish): a permit that is dropped without it is no sample, and an
-/// algorithm without samples does not change the limit.
+/// work with [`Permit::finish`](crate::Permit::finish): a permit that is dropped without it yields no sample, and
+/// without samples the limit does not change.
 ///
 /// ```
 /// use plimsoll::adaptive::{Adaptive, Limit, Sample};
@@ -47,21 +47,21 @@ use crate::{
 ///
 /// # The queue
 ///
-/// The bound of the queue, if there is one, follows the limit: the root of the limit, rounded up, and never less than
-/// the initial bound. An algorithm may [compute another](Limit::queue_bound);
+/// The bound of the queue, if there is one, follows the limit: it is the square root of the limit, rounded up, and at
+/// least the initial bound. An algorithm may [compute another](Limit::queue_bound);
 /// [`GateBuilder::queue_size`](crate::GateBuilder::queue_size) sets a function that takes precedence over both. When
 /// the bound falls, current waiters stay.
 ///
 /// # The clock
 ///
-/// A gate with this rule uses [`Clock::precise`](crate::Clock::precise) by default: on a clock that ticks once a
-/// millisecond, faster work would have a latency of 0.
+/// A gate with this rule uses [`Clock::precise`](crate::Clock::precise) by default: on a clock that ticks once per
+/// millisecond, shorter work would have a latency of 0.
 ///
 /// # For each key
 ///
-/// [`Keyed`](crate::Keyed) takes an adaptive limit whose algorithm is [`Clone`]. Each key starts with a copy of it and
-/// learns for itself, so that a slow key lowers no limit but its own. A key that has learned is retained for ten
-/// minutes after its last work, and longer if its place is not needed; then it starts anew.
+/// A [`Keyed`](crate::Keyed) limit can be adaptive if the algorithm is [`Clone`]. Each key starts with a copy of it and
+/// learns on its own, so that a slow key lowers only its own limit. A key that has learned is retained for ten minutes
+/// after its last work, or longer if its place is not needed; after that it starts again.
 ///
 /// ```
 /// use plimsoll::adaptive::{Adaptive, Aimd};
@@ -91,7 +91,7 @@ pub struct Adaptive<L> {
 }
 
 impl<L: Limit> Adaptive<L> {
-    /// A limit that follows `limit`. A limit of 0 is raised to 1.
+    /// Creates a limit that follows `limit`. A limit of 0 is raised to 1.
     pub fn new(limit: L) -> Self {
         Self {
             slots: Concurrency::new(limit.limit().max(1)),
@@ -125,12 +125,12 @@ impl<L: Limit> Adaptive<L> {
     }
 }
 
-/// How long a key that has learned is retained after its last work.
+/// The time for which a key that has learned is retained after its last work.
 const KEPT: Duration = Duration::from_secs(600);
 /// The last work is noted no more often than this, in nanoseconds.
 const NOTED_EVERY: u64 = 1_000_000_000;
 
-/// A copy starts with the algorithm in its current state and no permits taken, and learns for itself.
+/// A copy starts with the algorithm in its current state and no permits taken, and learns on its own.
 impl<L: Limit + Clone> Clone for Adaptive<L> {
     fn clone(&self) -> Self {
         let learner = self.learner.another();
@@ -265,7 +265,7 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
 
     #[inline]
     fn refused(&self) {
-        // Refusals come in floods. Only the first after a sample has to write.
+        // Refusals come in bursts. Only the first after a sample has to write.
         if !self.refused.load(Ordering::Relaxed) {
             self.refused.store(true, Ordering::Relaxed);
         }
@@ -300,8 +300,8 @@ impl<L: Limit> Learning<Slots> for Adaptive<L> {
 }
 
 impl<L: Limit> GateBuilder<Adaptive<L>> {
-    /// Sets a function that computes the bound of the queue, for any algorithm. It replaces the root of the limit and
-    /// the bound that the algorithm [computes itself](Limit::queue_bound). The bound never falls below
+    /// Sets a function that computes the bound of the queue, for any algorithm. It replaces the square root of the
+    /// limit and the bound that the algorithm [computes itself](Limit::queue_bound). The bound never falls below
     /// [`Settings::min_queue`](super::Settings).
     ///
     /// It is called with the current load whenever the algorithm has learned, so it should be quick. It must not call
@@ -334,9 +334,9 @@ impl<L: Limit> GateBuilder<Adaptive<L>> {
 }
 
 impl<L: Limit> Gate<Adaptive<L>> {
-    /// The current limit and the algorithm's latest measurements and decision.
+    /// Returns the current limit and the algorithm's latest measurements and decision.
     ///
-    /// For operators and their dashboards: the call waits while the algorithm computes, which `acquire` never does.
+    /// Use it for dashboards. Unlike `acquire`, the call waits while the algorithm computes.
     #[must_use]
     pub fn insight(&self) -> Insight {
         self.learned().unwrap_or_default()

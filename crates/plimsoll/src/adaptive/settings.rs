@@ -4,7 +4,7 @@ use super::range::Range;
 use super::{Adaptive, Limit};
 use crate::{Gate, GateBuilder, InvalidLimit, Queue};
 
-/// The usual options of an adaptive limit, checked together.
+/// The common settings of an adaptive limit, checked together.
 ///
 /// ```
 /// use plimsoll::adaptive::{Limit, Sample, Settings};
@@ -50,12 +50,12 @@ pub struct Settings {
     pub min_queue: u64,
     /// The initial bound of the queue, at least its minimum.
     pub initial_queue: u64,
-    /// The longest time that a demand waits. `None`: no time-out.
+    /// The longest time that a demand waits; `None` for no time-out.
     pub queue_timeout: Option<Duration>,
 }
 
 impl Default for Settings {
-    /// A limit from 5 to 500 that starts at 5, a queue of 20 without a time-out, and a tolerance of 1.5.
+    /// Returns a limit from 5 to 500 that starts at 5, a queue of 20 without a time-out, and a tolerance of 1.5.
     fn default() -> Self {
         Self {
             min: 5,
@@ -70,11 +70,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks the options.
+    /// Checks the settings.
     ///
     /// # Errors
     ///
-    /// Names the first option that is invalid, its value, and the expected range.
+    /// Returns an error that names the first invalid setting, its value, and the expected range.
     pub fn check(&self) -> Result<(), InvalidLimit> {
         let Self {
             min, initial, max, ..
@@ -83,12 +83,12 @@ impl Settings {
         Range { min, initial, max }.check_with_queue(self.tolerance, queue)
     }
 
-    /// Returns a gate builder with these settings and the algorithm that `limit` makes from them. The limit is clamped
-    /// to the minimum and the maximum, whatever the algorithm computes.
+    /// Returns a gate builder with these settings and the algorithm that `limit` creates from them. The limit is
+    /// clamped to the minimum and the maximum.
     ///
     /// # Errors
     ///
-    /// If the options are invalid; see [`check`](Self::check).
+    /// Returns an error if the settings are invalid; see [`check`](Self::check).
     pub fn builder<L: Limit>(
         self,
         limit: impl FnOnce(&Self) -> L,

@@ -5,23 +5,23 @@ use super::range::{Range, at_least_one, check_smoothing, floor};
 use super::{Insight, Limit, Sample};
 use crate::InvalidLimit;
 
-/// Estimates the queue from latency, as TCP Vegas does.
+/// Estimates the length of the queue from the latency, as TCP Vegas does.
 ///
 /// # How it works
 ///
-/// The minimum latency so far is taken for that of an empty server. If a request takes r and that minimum is b, it
-/// spent a share 1 − b/r of its time in a queue, so about limit·(1 − b/r) of the requests in flight are queued. If few
-/// are queued the limit grows, if many are it shrinks. Steps and thresholds grow with the logarithm of the limit.
+/// The minimum latency so far is assumed to be that of an empty server. If a request takes r and that minimum is b, it
+/// spent the fraction 1 − b/r of its time in a queue, so about limit·(1 − b/r) of the requests in flight are queued. If
+/// few are queued, the limit grows; if many are, it shrinks. Steps and thresholds grow with the logarithm of the limit.
 ///
-/// A minimum is wrong as soon as the service changes. So after a number of samples in proportion to the limit it is
-/// discarded, and the next sample becomes the new minimum. The number is random within a range, so that many servers do
-/// not probe at once.
+/// The minimum is wrong as soon as the service changes. So after a number of samples proportional to the limit it is
+/// discarded, and the next sample becomes the new minimum. The number is random within a range, so that servers do not
+/// all probe at once.
 ///
 /// # The formula
 ///
 /// queue = ⌈limit · (1 − b/r)⌉, with the minimum latency b and the current latency r. Below the lower threshold the
-/// limit grows by a step, above the upper one it shrinks by a step, between them it stays; the step and the thresholds
-/// are multiples of log₁₀(limit), at least 1.
+/// limit grows by a step, above the upper one it shrinks by a step, between them it does not change; the step and the
+/// thresholds are multiples of log₁₀(limit), at least 1.
 ///
 /// # When to choose it
 ///
@@ -46,7 +46,7 @@ use crate::InvalidLimit;
 pub struct Vegas {
     range: Range,
     smoothing: f64,
-    /// The multiplier of the probes; infinite: no probes.
+    /// The multiplier of the probes; infinite for no probes.
     probes: f64,
     jitters: Jitters,
     jitter: f64,
@@ -61,7 +61,7 @@ pub struct Vegas {
     decision: &'static str,
 }
 
-/// The settings of a [`Vegas`] beside its bounds.
+/// The settings of a [`Vegas`] other than its bounds.
 #[derive(Clone, Debug)]
 pub struct VegasSettings {
     smoothing: f64,
@@ -70,7 +70,7 @@ pub struct VegasSettings {
     seed: u64,
 }
 
-/// The multiplier that stands for no probes at all.
+/// The multiplier that disables probes.
 const NEVER: u32 = i32::MAX.cast_unsigned();
 
 impl Vegas {
@@ -89,7 +89,8 @@ impl Vegas {
     #[inline]
     fn update(&mut self, latency: u64, sample: &Sample) {
         let (limit, step) = (self.estimate, self.step);
-        // As published this is rounded up. Compared with whole numbers that makes no difference, except for "below".
+        // The published algorithm rounds this up. In comparisons with whole numbers that makes a difference only for
+        // "below".
         let queue = limit * (1.0 - self.baseline as f64 / latency as f64);
         let new = if sample.overload {
             self.decision = "cut: overload";
@@ -127,7 +128,7 @@ fn step(limit: f64) -> f64 {
     f64::from(log.max(1))
 }
 
-/// With the published defaults.
+/// Builds the algorithm with the published defaults.
 impl Default for Vegas {
     fn default() -> Self {
         Self::builder().unchecked()
@@ -135,8 +136,8 @@ impl Default for Vegas {
 }
 
 impl Builder<Vegas> {
-    /// Sets the share of each step that is applied. Above 0 and at most 1. Default: 1. A smaller share makes the limit
-    /// steadier, and slower to follow the service.
+    /// Sets the fraction of each step that is applied, above 0 and at most 1. Default: 1. A smaller fraction makes the
+    /// limit steadier, and slower to follow the service.
     pub const fn smoothing(mut self, smoothing: f64) -> Self {
         self.own.smoothing = smoothing;
         self
@@ -149,8 +150,8 @@ impl Builder<Vegas> {
         self
     }
 
-    /// Sets the jitters of the probes, which are used in turn. All above 0. Default, and with an empty list: random
-    /// jitters from 0.5 to 1.
+    /// Sets the jitters of the probes, which are used in turn; each must be above 0. Default, and with an empty list:
+    /// random jitters from 0.5 to 1.
     pub fn probe_jitter(mut self, jitters: impl Into<Vec<f64>>) -> Self {
         self.own.probe_jitter = jitters.into();
         self
@@ -223,8 +224,8 @@ impl Limit for Vegas {
     fn sample(&mut self, sample: &Sample) {
         let latency = sample.end.nanos_since(sample.start);
         if latency == 0 {
-            // The clock stood still or stepped back. As the minimum it would make every other latency look queued; a
-            // failure counts all the same.
+            // The clock stood still or stepped back. As the minimum it would make every other latency look queued. A
+            // failure still counts.
             if sample.overload {
                 self.decision = "cut: overload";
                 self.move_to(self.estimate - self.step);

@@ -4,21 +4,22 @@ use super::{Insight, Limit, Load, Sample};
 use crate::moment::saturating_nanos;
 use crate::{InvalidLimit, Moment};
 
-/// Aggregates samples into windows and passes one per window to another algorithm.
+/// Aggregates samples into windows, and passes one sample per window to another algorithm.
 ///
 /// # How it works
 ///
-/// An algorithm that moves with every sample moves with noise, and the faster the more traffic there is. So samples are
-/// aggregated over windows of time, and the algorithm gets one sample for each window: the mean latency, the maximum in
-/// flight, and whether any work failed.
+/// An algorithm that reacts to every sample also reacts to noise, and the more traffic there is, the faster it moves.
+/// So samples are aggregated over windows of time, and the algorithm gets one sample for each window: the mean latency,
+/// the maximum number in flight, and whether any work failed.
 ///
 /// A window ends with the first sample after its end time. A window with too few samples is discarded, so the limit
-/// never moves while there is hardly any traffic.
+/// does not move while there is hardly any traffic.
 ///
 /// # When to choose it
 ///
-/// With [`Vegas`](super::Vegas) and [`Gradient2`](super::Gradient2) where there is much traffic: a limit that moves once a
-/// second is easier to follow than one that moves with each request. [`Verdict`](super::Verdict) has windows of its own.
+/// With [`Vegas`](super::Vegas) and [`Gradient2`](super::Gradient2) under high traffic: a limit that changes once a
+/// second is easier to follow than one that changes with each request. [`Verdict`](super::Verdict) has windows of its
+/// own.
 ///
 /// ```
 /// use plimsoll::adaptive::{Limit, Vegas, Windowed};
@@ -69,7 +70,7 @@ struct Window {
 
 /// The minimum length of a window.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The greatest latency by which a window is extended: a clock that leapt must not delay the next window.
+/// The longest latency by which a window is extended: a jump of the clock must not delay the next window.
 const LONGEST: u64 = 3600 * 1_000_000_000;
 
 impl<L: Limit> Windowed<L> {
@@ -96,7 +97,7 @@ impl<L: Limit> Windowed<L> {
         Self::builder(delegate).unchecked()
     }
 
-    /// The algorithm that gets the aggregated samples.
+    /// Returns the algorithm that gets the aggregated samples.
     #[must_use]
     pub const fn delegate(&self) -> &L {
         &self.delegate
@@ -131,8 +132,8 @@ impl<L: Limit> WindowedBuilder<L> {
         self
     }
 
-    /// Sets the maximum length of a window. At least 100 ms and the minimum length. Default: 1 second. In between a
-    /// window is twice as long as the minimum latency of the previous one.
+    /// Sets the maximum length of a window. At least 100 ms and the minimum length. Default: 1 second. Between the two,
+    /// a window is twice as long as the minimum latency of the previous one.
     pub const fn max_window(mut self, window: Duration) -> Self {
         self.max_window = window;
         self
@@ -154,7 +155,7 @@ impl<L: Limit> WindowedBuilder<L> {
     ///
     /// # Errors
     ///
-    /// If a setting is outside the range that its method documents.
+    /// Returns an error if a setting is outside the range that its method documents.
     pub fn build(self) -> Result<Windowed<L>, InvalidLimit> {
         let windows = [
             ("min_window", self.min_window),

@@ -38,7 +38,7 @@ impl All {
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(Event) + Send + 'static,

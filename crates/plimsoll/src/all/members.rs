@@ -112,7 +112,8 @@ impl Members {
         answer.inspect_err(|denied| self.count_denied(demand, denied))
     }
 
-    /// [`try_acquire`](Self::try_acquire), for a caller that waits if it is refused: returns the member that refused.
+    /// Like [`try_acquire`](Self::try_acquire), for a caller that waits if it is refused: returns the member that
+    /// refused.
     #[inline]
     pub(crate) fn attempt(&self, demand: Demand) -> Result<Permit<'_>, Refuser> {
         match self.take_words(demand) {

@@ -20,10 +20,10 @@ pub(crate) use members::Members;
 
 /// Combines several limiters: a demand is granted by all of them or by none.
 ///
-/// The members are asked in order. When one refuses, the others are as if they had not been asked, rates and penalties
-/// included. The refusal is that of the first member that refuses, with the time after which all would grant. A limiter
-/// that is a member several times, also as a member of a member, is asked for the sum. The members remain limiters and
-/// can be used and shared by themselves.
+/// The members are asked in order. When one refuses, the others are left as if they had not been asked, including rates
+/// and penalties. The refusal is that of the first member that refuses, with the time after which all would grant. A
+/// limiter that is a member several times, also as a member of a member, is asked for the sum of the costs. The members
+/// can still be used and shared on their own.
 ///
 /// ```
 /// use plimsoll::{All, Concurrency, Demand, Gate, Limiter, Quota, TokenBucket};
@@ -43,21 +43,21 @@ pub(crate) use members::Members;
 /// # Waiting
 ///
 /// [`acquire`](Limiter::acquire) waits in the queue of the member that refuses, and holds no permit while it waits.
-/// When that member has room it asks the others again. If another refuses, it keeps its place and joins the queue of
-/// that one too, ordered by its age. Fifo queues reserve room for the oldest demand that waits for several limiters, so
-/// that it is not overtaken forever. A time-out or deadline holds for all members together, measured on the clock of
-/// each. Limiters in stores are asked when all others have granted, and the grants of the others are held meanwhile.
+/// When that member has room, the others are asked again. If another refuses, the demand keeps its place and joins the
+/// queue of that member too, ordered by its age. Fifo queues reserve room for the oldest demand that waits for several
+/// limiters, so that it is not overtaken forever. A time-out or deadline covers all members together, measured on the
+/// clock of each. Limiters in stores are asked last, while the grants of the others are held.
 #[derive(Clone)]
 pub struct All {
     members: Arc<Members>,
 }
 
 impl All {
-    /// A limiter that takes from all of `members`.
+    /// Creates a limiter that takes from all of `members`.
     ///
     /// # Panics
     ///
-    /// If `members` is empty.
+    /// Panics if `members` is empty.
     #[track_caller]
     pub fn new(members: impl IntoIterator<Item = Arc<dyn Limiter>>) -> Self {
         match Self::try_new(members) {
@@ -66,11 +66,11 @@ impl All {
         }
     }
 
-    /// A limiter that takes from all of `members`.
+    /// Creates a limiter that takes from all of `members`.
     ///
     /// # Errors
     ///
-    /// If `members` is empty.
+    /// Returns an error if `members` is empty.
     pub fn try_new(
         members: impl IntoIterator<Item = Arc<dyn Limiter>>,
     ) -> Result<Self, InvalidLimit> {
@@ -105,16 +105,17 @@ impl All {
         Self::with(self.members.limiters.clone(), Some(Name::new(name)))
     }
 
-    /// Takes from all members now, or from none. See [`Limiter::try_acquire`].
+    /// Takes from all members now, or from none. It never waits. See [`Limiter::try_acquire`].
     ///
     /// # Errors
     ///
-    /// The refusal of the first member that refuses, with the moment at which all would grant.
+    /// Returns the refusal of the first member that refuses, with the moment at which all would grant.
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         self.members.try_acquire(demand.into())
     }
 
-    /// Takes from all members, and waits in the queue of a member that refuses. See [`Limiter::acquire`].
+    /// Takes from all members, and waits in the queue of a member that refuses. Dropping the future leaves all queues.
+    /// See [`Limiter::acquire`].
     pub fn acquire(&self, demand: impl Into<Demand>) -> Acquire<'_> {
         Acquire(Stage::Start(&*self.members, demand.into()))
     }

@@ -107,7 +107,7 @@ fn closing_one_answers_one_who_waits_for_both() {
             move || b.close()
         });
         drop(held_a);
-        // It was refused, or had taken before.
+        // It was refused, or had taken its permits before.
         drop(held_b);
         waiter.join().unwrap();
         closer.join().unwrap();

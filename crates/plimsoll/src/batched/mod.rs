@@ -10,8 +10,7 @@ use crate::grant::Era;
 use crate::limiter::LimiterExt;
 use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Permit, Rule, Snapshot};
 
-/// A rate limiter from which each thread takes permits in batches, for when the limiter itself is the
-/// bottleneck.
+/// A rate limiter from which each thread takes permits in batches, for limiters that are a bottleneck themselves.
 ///
 /// A thread spends its batch without touching shared memory, for at most the [`hold`](Self::hold) time (default: 10
 /// ms). After that, and when the thread ends, the rest is refunded. A runtime with a hook for idle threads can return
@@ -50,16 +49,14 @@ pub struct Batched<R: Rule> {
 }
 
 impl<R: Rule> Batched<R> {
-    /// Lets each thread take `batch` permits at once from `gate`.
-    ///
-    /// A larger batch saves more exchanges on the shared word and strands more permits: the batch times the number of
-    /// threads should be a small part of the limit.
+    /// Lets each thread take `batch` permits at once from `gate`. A larger batch saves more exchanges on the shared
+    /// word and strands more permits: the batch times the number of threads should be a small part of the limit.
     ///
     /// A limit whose permits are returned cannot be batched; that is a compile-time error.
     ///
     /// # Panics
     ///
-    /// If `batch` is 0 or above the limit.
+    /// Panics if `batch` is 0 or above the limit.
     #[track_caller]
     pub fn new(gate: Gate<R>, batch: u64) -> Self {
         match Self::try_new(gate, batch) {
@@ -72,7 +69,7 @@ impl<R: Rule> Batched<R> {
     ///
     /// # Errors
     ///
-    /// If `batch` is 0 or above the limit.
+    /// Returns an error if `batch` is 0 or above the limit.
     pub fn try_new(gate: Gate<R>, batch: u64) -> Result<Self, InvalidLimit> {
         const {
             assert!(
@@ -127,7 +124,7 @@ impl<R: Rule> Batched<R> {
     ///
     /// # Errors
     ///
-    /// The refusal of the limiter. Other threads may return their stock earlier than its hint.
+    /// Returns the refusal of the limiter. Other threads may return their stock earlier than its hint.
     #[inline]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
@@ -221,8 +218,8 @@ impl<R: Rule> Batched<R> {
         }
     }
 
-    /// A snapshot of the limiter. The stocks of threads count as in use; grants from a stock are counted when the stock
-    /// runs out or is returned.
+    /// Returns a snapshot of the limiter. The stocks of threads count as in use; grants from a stock are counted when
+    /// the stock runs out or is returned.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let undone = self.shared.undone.load(Ordering::Relaxed);
@@ -233,7 +230,7 @@ impl<R: Rule> Batched<R> {
         }
     }
 
-    /// The limiter that the batches are taken from.
+    /// Returns the limiter that the batches are taken from.
     #[must_use]
     pub fn gate(&self) -> &Gate<R> {
         &self.gate

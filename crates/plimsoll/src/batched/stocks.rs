@@ -1,7 +1,7 @@
 //! The stock of each thread of a batched limiter.
 //!
 //! Only avoiding the shared word is cheaper than one exchange on it. A thread takes a batch of permits at once and
-//! spends them by itself: a few loads and stores on memory that is its own. Each thread has a small table of stocks,
+//! spends them alone, with a few loads and stores on memory of its own. Each thread has a small table of stocks,
 //! indexed by the number of the limiter. Two limiters with the same index replace each other's stock, which costs time
 //! and nothing else.
 
@@ -14,7 +14,7 @@ use crate::{Demand, Grant, Moment, Outcome, Shareable, Source};
 
 /// The state that all clones of a limiter and the stocks of all threads share.
 pub(super) struct Shared {
-    /// Demands that were granted from stocks, as far as threads have reported them.
+    /// The number of demands granted from stocks, as far as threads have reported them.
     pub(super) granted: AtomicU64,
     /// The number of grants that were undone.
     pub(super) undone: AtomicU64,

@@ -20,7 +20,7 @@ pub(crate) struct AlarmId(u32);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) alarm: AlarmId,
-    /// When to ring; never, to take the alarm back.
+    /// The moment at which to ring; never, to cancel the alarm.
     pub(crate) at: Moment,
     /// Grows with each decision of the owner, from 1.
     pub(crate) version: u64,
@@ -28,8 +28,8 @@ pub(crate) struct Setting {
 
 /// All alarms of a clock, the earliest first.
 ///
-/// Setting an alarm anew leaves the old entry in the heap, marked by its version as stale; stale
-/// entries are dropped when they come up, or all at once when they are the most.
+/// Setting an alarm again leaves the old entry in the heap, marked by its version as stale; stale entries are dropped
+/// when they reach the top, or all at once when they are the majority.
 pub(super) struct Alarms(Mutex<Inner>);
 
 #[derive(Default)]
@@ -37,8 +37,8 @@ pub(super) struct Inner {
     heap: BinaryHeap<Reverse<Entry>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Until when the thread that rings means to sleep; the origin while it is awake. Only the machine's clock
-    /// has such a thread.
+    /// The moment until which the thread that rings means to sleep; the origin while it is awake. Only the machine's
+    /// clock has such a thread.
     pub(super) asleep_until: Moment,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Rings. A panic of the target does not end the thread that rings.
+    /// Rings the target. A panic of the target does not end the thread that rings.
     pub(super) fn ring(self, now: Moment) -> Result<(), Payload> {
         isolated(|| {
             let target: Option<Arc<dyn Ring>> = self.target.upgrade();

@@ -1,10 +1,10 @@
 //! The processor's counter, disciplined by the kernel's clock.
 //!
 //! Counters are fast and drift; and they jump, when a machine was suspended or moved to another host, or when two cores
-//! disagree. So a reading only counts from an *anchor*: a count and the kernel's time at it, at most [`SPAN_NANOS`]
-//! away. A thread that finds the anchor further away (a jump in either direction looks the same: the difference wraps)
-//! asks the kernel, and stores a new anchor. So a jump moves a reading by at most that span, and for no longer than the
-//! counter takes to count it.
+//! disagree. So a reading only counts from a recent *anchor*: a count and the kernel's time at that count, at most
+//! [`SPAN_NANOS`] away. A thread that finds the anchor further away (a jump in either direction looks the same: the
+//! difference wraps) asks the kernel, and stores a new anchor. So a jump moves a reading by at most that span, and for
+//! no longer than the counter takes to count it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -53,7 +53,7 @@ impl Counter {
         counter
     }
 
-    /// The time, on the scale of `kernel`, which tells it precisely.
+    /// The time, on the scale of `kernel`, the precise clock of the kernel.
     #[inline]
     pub(super) fn now(&self, kernel: impl Fn() -> u64) -> u64 {
         let anchor = self.anchor.load(Ordering::Acquire);
@@ -111,7 +111,7 @@ mod tests {
         let kernel = Cell::new(7 * HOUR);
         let counter = Counter::new(clock, || kernel.get());
         let mut last = 0;
-        // Spans that pass, and what the counter does beside counting them.
+        // Spans that pass, and jumps of the counter in addition to counting them.
         let jumps: [i64; 9] = [
             0,
             1,
@@ -133,7 +133,7 @@ mod tests {
                 }
                 let now = counter.now(|| kernel.get());
                 assert!(now.abs_diff(kernel.get()) <= SPAN_NANOS, "{passed} {jump}");
-                // And it goes on: a span later it is right again.
+                // A span later the time is right again.
                 for _ in 0..3 {
                     kernel.set(kernel.get() + SPAN_NANOS);
                     counted.increment(SPAN_NANOS);

@@ -1,11 +1,11 @@
 //! The one thread of the process that rings the alarms of the machine's clock.
 //!
 //! It shares only the list of alarms with other threads, behind one lock. The thread rings alarms that are due. When
-//! none is due, it stores behind that lock until when it sleeps. A thread that sets an earlier alarm sees
-//! that under the same lock, and wakes the thread. The thread reads the time itself, so it may be late, but no decision
-//! depends on it.
+//! none is due, it stores the moment until which it sleeps, under that lock. A thread that sets an earlier alarm reads
+//! that moment under the same lock, and wakes the thread. The thread reads the time itself, so it may be late, but no
+//! decision depends on it.
 //!
-//! A panic of a target does not end the thread. If the thread has ended all the same, or is missing because the process was
+//! A panic of a target does not end the thread. If the thread has ended anyway, or is missing because the process was
 //! forked, the next caller that sets an alarm starts another.
 
 use std::process;
@@ -92,7 +92,7 @@ impl Keeper {
         let _ = thread::Builder::new()
             .name("plimsoll-clock".to_owned())
             .spawn(move || {
-                // All of it, for its end to be noted.
+                // Moved in as a whole, so that dropping it records the end of the thread.
                 let running = running;
                 running.keeper.keep(time::precise_now, || true);
             });

@@ -10,7 +10,7 @@ use crate::unwind::First;
 /// A clock that is advanced by calls, for tests and simulations.
 ///
 /// Advancing it serves every waiter that falls due on the way, each at its own moment and in order, before the call
-/// returns. Clones are the same clock.
+/// returns. Tests need not sleep. Clones are the same clock.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -39,7 +39,7 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    /// A plain load: the caller that moves the clock orders what happens before and after.
+    /// A relaxed load suffices: the caller that moves the clock orders what happens before and after.
     pub(super) fn now(&self) -> Moment {
         #[cfg(test)]
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl ManualClock {
         }))
     }
 
-    /// A clock that stands at `moment`.
+    /// Creates a clock that starts at `moment`.
     #[must_use]
     pub fn starting_at(moment: Moment) -> Self {
         let clock = Self::new();
@@ -80,20 +80,20 @@ impl ManualClock {
         clock
     }
 
-    /// The [`Clock`] to build limiters with.
+    /// Returns the [`Clock`] to build limiters with.
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock(ClockKind::Manual(Arc::clone(&self.0)))
     }
 
-    /// The current time.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.now()
     }
 
-    /// The next moment at which a waiter falls due. A simulation stops there, because a waiter that is served may cause
-    /// events that precede the simulation's next one.
+    /// Returns the next moment at which a waiter falls due. A simulation stops there, because a waiter that is served
+    /// may cause events that precede the simulation's next one.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Moment> {
         self.0.alarms.next()
@@ -115,7 +115,7 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// If a waker or a rule panics: after the clock has arrived and all other waiters are served.
+    /// Panics if a waker or a rule panics, after the clock has reached `moment` and all other waiters have been served.
     pub fn advance_to(&self, moment: Moment) {
         let mut panics = First::default();
         self.ring_until(moment, &mut panics);

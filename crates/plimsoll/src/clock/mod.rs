@@ -1,8 +1,8 @@
 //! Clocks: sources of time and of alarms.
 //!
-//! A clock does two things: it reads the time, and it rings the alarms of limiters with waiters. Both belong together:
-//! a manual clock rings when it is advanced, tokio's clock when tokio's time has come. Limiters that share a clock
-//! share its driver, so no limiter has a timer, a thread or a task of its own.
+//! A clock reads the time, and rings the alarms of limiters with waiters. The two belong together: a manual clock rings
+//! when it is advanced, tokio's clock when tokio's time has come. Limiters that share a clock share its driver, so no
+//! limiter has a timer, a thread or a task of its own.
 
 mod alarms;
 mod counter;
@@ -41,16 +41,16 @@ pub(crate) trait Ring: Send + Sync {
 /// | [`manual`](Self::manual) | a word in memory | | you |
 /// | `tokio`, with the feature of that name | tokio's clock | nothing | tokio, paused time included |
 ///
-/// `system` and `precise` are two readings of the same time, which starts with the Unix epoch. Time read on one thread
-/// does not run backwards by more than the two differ, and rules treat a step back as standing still.
+/// `system` and `precise` are two readings of the same time, which starts with the Unix epoch. A thread that reads both
+/// may see time step back by at most their difference. Rules treat a step back as no passage of time.
 ///
 /// # The thread
 ///
 /// Decisions need no thread. One thread is started when a demand first *waits* for a moment of the machine's time, and
-/// sleeps while none waits. A waker or a rule that panics on it does not stop it. A child of `fork` has its parent's
-/// limiters but not this thread, and starts its own when a demand first waits. As with every lock, a lock that another
-/// thread of the parent held during the fork stays held in the child, so fork before other threads use limiters, or
-/// `exec` afterwards.
+/// sleeps while no demand waits. A waker or a rule that panics on this thread does not stop it. A child of `fork` has
+/// its parent's limiters but not this thread; it starts its own when a demand first waits. As with every lock, a lock
+/// that another thread of the parent held during the fork stays held in the child, so fork before other threads use
+/// limiters, or `exec` afterwards.
 ///
 /// ```
 /// use plimsoll::{Clock, Gate, TokenBucket};
@@ -77,16 +77,17 @@ enum ClockKind {
 }
 
 impl Clock {
-    /// The default clock of limiters: the moment of the kernel's last tick.
+    /// Returns the default clock of limiters: the moment of the kernel's last tick.
     ///
-    /// Reading a precise clock costs more than a whole decision. This one is late instead, by at most three
-    /// [ticks](Self::resolution) (the kernel passes over a tick that comes a little early, and another may come late), and never early. No thread
-    /// of the process has to run for that, so the bound holds under any load, as far as the kernel handles its own
-    /// ticks. In a virtual machine under load it was seen to be later, by up to five ticks.
+    /// Reading a precise clock costs more than a whole decision. This clock is cheaper, and may be late by at most
+    /// three [ticks](Self::resolution): the kernel skips a tick that comes a little early, and another may come late.
+    /// It is never early. The bound does not depend on any thread of the process, so it holds under any load, as long
+    /// as the kernel handles its own ticks. In virtual machines under load, readings up to five ticks late have been
+    /// seen.
     ///
     /// For limits this means: in any span of time a limit grants at most what it may grant in a span that is longer by
-    /// three ticks. No demand is refused because the clock is late: a refusal that would end within that time is
-    /// decided once more, by the precise time. Waiters are served by the precise time.
+    /// three ticks. No demand is refused because the clock is late: if the demand would be granted within three ticks,
+    /// it is decided again by the precise time. Waiters are served by the precise time.
     ///
     /// Moments count from the Unix epoch as the machine knew it when the process first read it; later steps of the wall
     /// clock have no effect, and time during which the machine is suspended does not count.
@@ -95,7 +96,7 @@ impl Clock {
         Self(ClockKind::System)
     }
 
-    /// The same time as [`system`](Self::system), to the nanosecond, at every reading.
+    /// Returns a clock that reads the same time as [`system`](Self::system), to the nanosecond.
     ///
     /// It reads the processor's counter and compares it with the kernel's clock every 10 ms, which corrects a counter
     /// that drifts or jumps (after the machine was suspended or moved to another host).
@@ -110,28 +111,28 @@ impl Clock {
         ManualClock::new()
     }
 
-    /// Whether it is a [`ManualClock`].
+    /// Returns whether it is a [`ManualClock`].
     #[must_use]
     pub const fn is_manual(&self) -> bool {
         matches!(self.0, ClockKind::Manual(_))
     }
 
-    /// Tokio's clock, which follows `tokio::time::pause` and `advance`.
+    /// Creates a clock that follows tokio's time, including `tokio::time::pause` and `advance`.
     ///
-    /// A waiter is woken by a task of the runtime it waits in, and outside of any by a task of the runtime in which the
-    /// clock was made. If neither runtime is running, the thread of the machine's clock wakes it after as much real
-    /// time. So the clock can be made anywhere, and no waiter depends on a runtime that has ended. A clock that is shared
-    /// by runtimes shows the latest time that any of them has seen.
+    /// A waiter is woken by a task of the runtime in which it waits; outside of any runtime, by a task of the runtime
+    /// in which the clock was created. If neither runtime is running, the thread of the system clock wakes it after the
+    /// same span of real time. So the clock can be created anywhere, and no waiter depends on a runtime that has ended.
+    /// A clock that several runtimes share shows the latest time that any of them has seen.
     ///
-    /// Moments count from its creation.
+    /// Moments count from the creation of the clock.
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn tokio() -> Self {
         Self(ClockKind::Tokio(Arc::new(tokio::Driver::new())))
     }
 
-    /// The steps in which this clock advances: for [`system`](Self::system) the kernel's tick, 1 to 10 ms as the kernel
-    /// is configured; zero for all others. A reading is late by at most three times as much.
+    /// Returns the step in which this clock advances: for [`system`](Self::system) the kernel's tick, 1 to 10 ms
+    /// depending on its configuration; zero for all others. A reading is late by at most three steps.
     #[must_use]
     pub fn resolution(&self) -> Duration {
         match self.0 {
@@ -140,7 +141,7 @@ impl Clock {
         }
     }
 
-    /// By how much a reading may be late at most.
+    /// The most by which a reading may be late.
     pub(crate) fn late(&self) -> Duration {
         match self.0 {
             ClockKind::System => Duration::from_nanos(time::late_nanos()),
@@ -148,7 +149,7 @@ impl Clock {
         }
     }
 
-    /// The current time, by the cheap reading.
+    /// Returns the current time. A reading of [`system`](Self::system) may be late.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Moment {
@@ -159,8 +160,8 @@ impl Clock {
         self.other_now()
     }
 
-    /// For a demand that is refused at `now` and would be granted from `ready_at` on: the precise moment, if by that
-    /// `ready_at` may have come, because `now` was read from a late clock. Then the demand is decided once more.
+    /// The precise moment, for a demand that is refused at `now` and would be granted from `ready_at` on, if `now` was
+    /// read from a late clock and `ready_at` may have passed. The demand is then decided again.
     #[inline(always)]
     pub(crate) fn refine(&self, now: Moment, ready_at: Moment) -> Option<Moment> {
         if !matches!(self.0, ClockKind::System) || time::is_surely_before(now, ready_at) {
@@ -169,7 +170,7 @@ impl Clock {
         time::precise_unless_before(now, ready_at)
     }
 
-    /// The moment, if it is of any use.
+    /// The moment; the clock is read only if that is `useful`.
     pub(crate) fn now_if(&self, useful: bool) -> Option<Moment> {
         useful.then(|| self.now())
     }
@@ -193,7 +194,7 @@ impl Clock {
         }
     }
 
-    /// The current time, as precisely as this clock can read it.
+    /// Returns the current time, as precisely as this clock can read it.
     #[must_use]
     pub fn precise_now(&self) -> Moment {
         match &self.0 {
@@ -229,7 +230,7 @@ impl Clock {
         matches!(self.0, ClockKind::Manual(_))
     }
 
-    /// A future that resolves when the clock shows `moment`.
+    /// Returns a future that resolves when the clock shows `moment`.
     pub fn sleep_until(&self, moment: Moment) -> Sleep {
         Sleep::new(self.clone(), moment)
     }
@@ -243,7 +244,7 @@ impl Clock {
     ///
     /// Returns whether the moment has passed already and the alarm will not ring: a manual clock has been moved past it.
     ///
-    /// Not with a lock held, unless it is moved by hand: it may be a system call.
+    /// Call it with no lock held, unless the clock is manual: it may be a system call.
     pub(crate) fn set(&self, setting: Setting) -> bool {
         match &self.0 {
             ClockKind::System | ClockKind::Precise => keeper().set(setting),

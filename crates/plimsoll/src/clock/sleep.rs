@@ -10,8 +10,8 @@ use crate::sync::{Mutex, lock};
 
 /// A future that resolves when a clock shows a moment. See [`Clock::sleep_until`].
 ///
-/// It is woken by the alarm of its clock: by a thread of the system's clock, by the timer of tokio, or by a call that
-/// advances a manual clock. Dropping it releases the alarm.
+/// The alarm of its clock wakes it: a thread of the system clock, the timer of tokio, or a call that advances a manual
+/// clock. Dropping it releases the alarm.
 ///
 /// ```
 /// use plimsoll::ManualClock;
@@ -30,11 +30,11 @@ pub struct Sleep {
     clock: Clock,
     until: Moment,
     alarm: Option<(AlarmId, Arc<Sleeper>)>,
-    /// How often the alarm was set.
+    /// The number of times that the alarm was set.
     version: u64,
 }
 
-/// The one to wake.
+/// The task to wake.
 struct Sleeper(Mutex<Option<Waker>>);
 
 impl Ring for Sleeper {

@@ -18,8 +18,8 @@ use crate::Moment;
 /// What is added to the kernel's monotonic clock, modulo 2^64; 0 before the first reading.
 static OFFSET: AtomicU64 = AtomicU64::new(0);
 
-/// A lateness that no clock has: it says that the kernel was not asked yet. No sum of it and a moment overflows before the year
-/// 2400.
+/// A lateness that no clock has, which means that the kernel was not asked yet. No sum of it and a moment overflows
+/// before the year 2400.
 const NOT_ASKED: u64 = 1 << 62;
 
 /// By how much the coarse time may be late.
@@ -33,7 +33,7 @@ pub(super) fn coarse_now() -> Moment {
     at(kernel::coarse())
 }
 
-/// The moment, as precisely as the processor tells it.
+/// The moment, by the counter of the processor.
 ///
 /// Two readings may disagree by a little about which was first; rules take that as standing still.
 #[inline]
@@ -127,7 +127,7 @@ mod kernel {
         nanos(clock_gettime(ClockId::Monotonic))
     }
 
-    /// The steps in which the coarse time goes on: from 1 to 10 ms.
+    /// The steps in which the coarse time advances: from 1 to 10 ms.
     pub(super) fn tick() -> u64 {
         nanos(clock_getres(ClockId::MonotonicCoarse)).clamp(1, 1_000_000_000)
     }
@@ -142,7 +142,7 @@ mod kernel {
     }
 }
 
-/// Where the kernel has no coarse clock, or none that is worth it, the precise one stands for both.
+/// If the kernel has no coarse clock, or none that is faster, the precise clock serves as both.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod kernel {
     use std::sync::OnceLock;

@@ -14,8 +14,8 @@ use crate::unwind::First;
 
 /// Rings alarms from a task of each runtime in which a caller waits. A task ends when no alarm is set.
 ///
-/// Where there is no runtime, or the last one ended before its alarms rang, the thread of the machine's clock
-/// rings instead, after as much real time.
+/// Where there is no runtime, or the last one ended before its alarms rang, the thread of the machine's clock rings
+/// instead, after the same span of real time.
 pub(super) struct Driver {
     /// The runtime in which the clock was made, for callers that wait outside of any runtime.
     built_in: Option<Handle>,
@@ -36,11 +36,11 @@ struct Drives {
 
 struct Task {
     runtime: Id,
-    /// That an earlier alarm was set, or the last one was taken back.
+    /// Notified when an earlier alarm was set, or the last one was cancelled.
     changed: Arc<Notify>,
 }
 
-/// The alarm on the machine's clock that stands for the tasks while there are none.
+/// The alarm on the machine's clock that replaces the tasks while there are none.
 #[derive(Default)]
 struct Instead {
     alarm: Option<AlarmId>,
@@ -72,7 +72,7 @@ impl Driver {
 
     pub(super) fn set(this: &Arc<Self>, setting: Setting) {
         let known = setting.at.is_known();
-        // One that is taken back may have been all the tasks still wait for.
+        // A cancelled alarm may have been the last one that the tasks wait for.
         let changed = this.alarms.set(setting) || !known;
         if changed {
             let drives = lock(&this.drives);
@@ -167,7 +167,7 @@ impl Ring for Driver {
         self.alarms.ring_due(self.now(), &mut panics);
         let drives = lock(&self.drives);
         if drives.tasks.is_empty() && drives.instead.shows.is_none() {
-            // Registered by now, so nobody asks for it.
+            // The alarm is registered by now, so this target is never used.
             self.ring_by_thread(drives, Weak::new());
         }
         panics.resume();
@@ -204,7 +204,7 @@ impl Driving {
         }
     }
 
-    /// The next alarm; without one, this task drives no more.
+    /// The next alarm. Without one, this task ends.
     fn next_or_end(&self) -> Option<Moment> {
         let mut drives = lock(&self.driver.drives);
         let next = self.driver.alarms.next();

@@ -12,9 +12,9 @@ use crate::unwind::{discard, isolated};
 /// A subscription that calls a function with each event of a limiter. [`Events::listen`] and the `subscribe_with` of
 /// limiters return one.
 ///
-/// The function runs on a thread of its own, with no lock held: it may use the limiter, block, and panic. While it is
-/// slow the limiter goes on; events that do not fit the buffer are lost and [counted](Self::missed). A panic ends that
-/// call only and is [counted](Self::panics).
+/// The function runs on a thread of its own, with no lock held: it may use the limiter, block, and panic. A slow
+/// function does not delay the limiter; events that do not fit the buffer are lost and [counted](Self::missed). A panic
+/// ends that call only and is [counted](Self::panics).
 ///
 /// Dropping the listener ends the subscription without waiting; [`finish`](Self::finish) waits for the function.
 ///
@@ -69,7 +69,7 @@ impl<T: Send + 'static> Events<T> {
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn listen(mut self, mut callback: impl FnMut(T) + Send + 'static) -> io::Result<Listener> {
         let shared = Arc::new(Shared::default());
         let stop = Box::new(self.stop());
@@ -101,13 +101,13 @@ impl Listener {
     /// The buffer of `subscribe_with`, in events.
     pub(crate) const CAPACITY: usize = 1024;
 
-    /// The number of calls of the function that panicked.
+    /// Returns the number of calls of the function that panicked.
     #[must_use]
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// The number of events that were lost because the function was slow, as of the last call.
+    /// Returns the number of events that were lost because the function was slow, as of the last call.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)

@@ -113,7 +113,7 @@ impl<T> Drop for Writer<T> {
 }
 
 impl<T> Events<T> {
-    /// The number of events that were lost because the buffer was full.
+    /// Returns the number of events that were lost because the buffer was full.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.0.missed.load(Ordering::Relaxed)
@@ -165,7 +165,7 @@ impl<T> Events<T> {
         }
     }
 
-    /// [`recv`](Self::recv) that blocks the thread while it waits.
+    /// Like [`recv`](Self::recv), but blocks the thread while it waits.
     pub fn recv_blocking(&mut self) -> Option<T> {
         crate::blocking::wait(self.recv())
     }

@@ -66,7 +66,7 @@ impl<T> Listeners<T> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are subscribers. It loads one flag.
+    /// Returns whether there are subscribers. It loads one flag.
     #[inline]
     #[must_use]
     pub fn are_there(&self) -> bool {
@@ -82,7 +82,7 @@ impl<T> Listeners<T> {
         events
     }
 
-    /// Whether there still are subscribers. It removes those that were dropped.
+    /// Returns whether there still are subscribers. It removes those that were dropped.
     #[must_use]
     pub fn are_left(&self) -> bool {
         let mut feeds = self.feeds();
@@ -103,7 +103,7 @@ impl<T: Clone> Listeners<T> {
         }
     }
 
-    /// [`emit`](Self::emit) that leaves the waking to the caller. Returns whether there still are subscribers.
+    /// Like [`emit`](Self::emit), but leaves the waking to the caller. Returns whether there still are subscribers.
     pub(crate) fn store(&self, event: T, wake: &mut dyn FnMut(Waker)) -> bool {
         let mut feeds = self.feeds();
         feeds.retain(|feed| feed.emit(event.clone(), wake));

@@ -10,9 +10,9 @@ use crate::sync::lock;
 use crate::{Demand, Denied, Moment, Permit, Priority, Reason, Refusal, Rule};
 
 impl<R: Rule> Core<R> {
-    /// Decides what the fast path left [open](Open), and says when; a refusal is counted and explained. Not inlined, so
-    /// that the fast path stays small enough to be inlined, and called with numbers only, so that nothing has to be in
-    /// memory for it.
+    /// Decides what the fast path left [open](Open), and returns the stamp of the grant; a refusal is counted and
+    /// explained. Not inlined, so that the fast path stays small enough to be inlined, and called with numbers only, so
+    /// that nothing has to be in memory for it.
     #[inline(never)]
     pub(super) fn take_slow(
         &self,
@@ -185,8 +185,8 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// The amount that must stay free for waiters if a demand takes before them: the owner of `place`, or a new demand without one.
-    /// Returns a refusal if the demand may not take before them, whatever the rule says.
+    /// The amount that must stay free for waiters if a demand takes before them: the owner of `place`, or a new demand
+    /// without one. Returns a refusal if the demand may not take before them, regardless of the rule.
     fn admit(&self, demand: Demand, place: Option<Ticket>) -> Result<u64, Refusal> {
         if self.inside.closed {
             return Err(Refusal::until_returned().with_reason(Reason::Closed));
@@ -204,7 +204,7 @@ impl<R: Rule> Turn<'_, R> {
         reserved.ok_or_else(|| self.behind_waiters(demand))
     }
 
-    /// Takes now, or says why not.
+    /// Takes now, or returns the refusal.
     pub(super) fn take(&mut self, demand: Demand) -> Result<(), Refusal> {
         let reserved = self.admit(demand, None)?;
         if reserved > 0 {

@@ -48,7 +48,7 @@ impl<R: Rule> GateBuilder<R> {
 
     /// Sets the clock. Default: [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
     ///
-    /// A [`ManualClock`](crate::ManualClock) makes a test exact and prevents it from sleeping.
+    /// With a [`ManualClock`](crate::ManualClock) tests are deterministic and need not sleep.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -77,7 +77,7 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
-    /// Sets the metadata of refusals and permits: a phrase, a code, pairs. See [`Metadata`].
+    /// Sets the metadata of refusals and permits: a phrase, a code, and pairs. See [`Metadata`].
     pub fn metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
         self
@@ -90,8 +90,8 @@ impl<R: Rule> GateBuilder<R> {
         self
     }
 
-    /// Counts windows and refills from this moment instead of the moment of [`build`](Self::build), for a gate that
-    /// continues one of an earlier process.
+    /// Sets the moment from which windows and refills are counted, for a gate that continues one of an earlier process.
+    /// Default: the moment of [`build`](Self::build).
     #[doc(hidden)]
     pub fn began(mut self, at: Moment) -> Self {
         self.began = Some(at);

@@ -14,8 +14,8 @@ use crate::{Carry, Clock, Concurrency, InvalidLimit, Moment, Queue, Rule};
 impl<R: Rule> Gate<R> {
     /// Replaces the rule, and serves the waiters that fit the new limit. [`Carry`] sets how usage is carried over.
     ///
-    /// From then on every decision takes the lock: the fast path is for limits that never change. A limit whose permits
-    /// are returned is [resized](Gate::resize) instead; replacing one is a compile-time error.
+    /// After that, every decision takes the lock: the fast path is for rules that never change. A limit whose permits
+    /// are returned is [resized](Gate::resize) instead; replacing its rule is a compile-time error.
     ///
     /// ```
     /// use plimsoll::{Carry, Gate, ManualClock, TokenBucket};
@@ -37,8 +37,8 @@ impl<R: Rule> Gate<R> {
         self.replace_rule(rule, self.core.clock.precise_now(), carry, None);
     }
 
-    /// [`replace`](Self::replace), for rules of which it is not known whether their permits are returned. If that begins a
-    /// new state, `start` is what others number it by.
+    /// Like [`replace`](Self::replace), for rules of which it is not known whether their permits are returned. If that
+    /// begins a new state, `start` is its stamp.
     pub(crate) fn replace_rule(
         &self,
         mut rule: R,
@@ -122,6 +122,18 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Replaces or removes the queue. Current waiters stay, and are served in the new order.
+    ///
+    /// ```
+    /// use plimsoll::{Concurrency, Gate, Queue};
+    ///
+    /// let gate = Gate::new(Concurrency::new(1));
+    /// gate.set_queue(Some(Queue::lifo(10)));
+    /// assert_eq!(gate.snapshot().queue_bound(), 10);
+    /// gate.set_queue_bound(5);
+    /// assert_eq!(gate.snapshot().queue_bound(), 5);
+    /// gate.set_queue(None);
+    /// assert_eq!(gate.snapshot().queue_bound(), 0);
+    /// ```
     pub fn set_queue(&self, queue: Option<Queue>) {
         let patient = queue.is_none_or(|queue| queue.timeout.is_none());
         self.core.enter(self.core.clock.precise_now(), |turn| {
@@ -133,9 +145,8 @@ impl<R: Rule> Gate<R> {
     }
 
     /// Closes the gate: all waiters and all later demands are refused with [`Reason::Closed`](crate::Reason::Closed).
-    /// Permits in use can still be returned.
-    ///
-    /// For shutting down: new work is refused, running work ends by itself. A closed gate stays closed.
+    /// Permits in use can still be returned. Use it to shut down: new work is refused, and running work finishes. A
+    /// closed gate stays closed.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Reason};
@@ -173,7 +184,7 @@ impl<R: Rule> Gate<R> {
         });
     }
 
-    /// Changes what the rule keeps beside the state, and serves the waiters by it.
+    /// Changes what the rule stores outside of the state, and serves the waiters accordingly.
     pub(crate) fn change_rule(&self, change: impl FnOnce(&R)) {
         self.change_at(self.core.clock.precise_now(), |turn| change(turn.rule));
     }
@@ -211,7 +222,7 @@ impl Gate<Concurrency> {
     ///
     /// # Errors
     ///
-    /// If `limit` is 0.
+    /// Returns an error if `limit` is 0.
     pub fn resize(&self, limit: u64) -> Result<(), InvalidLimit> {
         let _valid = Concurrency::try_new(limit)?;
         self.core.enter(self.core.clock.precise_now(), |turn| {

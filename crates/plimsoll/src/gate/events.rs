@@ -63,7 +63,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(Event) + Send + 'static,
@@ -88,7 +88,7 @@ pub(super) struct Reported {
 }
 
 impl<R: Rule> Inside<R> {
-    /// Emits the changes of the bounds, and of the counts if no other event said so.
+    /// Emits the changes of the bounds, and of the counts if no other event reported them.
     #[cold]
     pub(super) fn emit_changes(
         &mut self,

@@ -1,15 +1,15 @@
 //! When a demand will be served.
 //!
 //! For rules that are refilled with time this is known exactly: on a copy of the state, every waiter that is served
-//! before takes at the earliest moment, one after the other. The result is cached, so that each of many demands that are
-//! refused at a full queue costs one lookup and not one walk through the queue. Two copies are reused.
+//! before takes at its earliest moment, in order. The result is cached, so that each of many demands that are refused
+//! at a full queue costs one lookup and not one walk through the queue. Two copies are reused.
 
 use super::asking::{peek, take};
 use super::locked::{Inside, Turn};
 use crate::queue::{Evicted, Order, Waiters};
 use crate::{Demand, Moment, Rule};
 
-/// How often a rule is asked when a cost fits. Twice is enough for a rule whose first answer is right.
+/// The number of times that a rule is asked when a cost fits. Two suffice for a rule with a correct first answer.
 const TRIES: usize = 4;
 
 pub(super) struct Forecast<S> {
@@ -17,7 +17,7 @@ pub(super) struct Forecast<S> {
     served: Option<Served<S>>,
     /// Whether that state is still current.
     holds: bool,
-    /// The state after a new demand, and the waiters that are served before it besides those, have been served too.
+    /// The state after a new demand, and the further waiters before it, have also been served.
     newcomer: Option<Served<S>>,
     /// The last hint, while it holds.
     hint: Option<Hint>,
@@ -69,7 +69,7 @@ impl<S: Clone> Forecast<S> {
             Some(served) if self.holds && class == served.class && order == Order::Fifo => {
                 served.serve(rule, cost);
             }
-            // It stands behind the class of the forecast too.
+            // It is also served after the class of the forecast.
             Some(served) if class < served.class => {}
             _ => self.holds = false,
         }
@@ -103,8 +103,8 @@ impl<R: Rule> Turn<'_, R> {
     /// When a refused `demand` that is made again later would be granted at once, if no other demand comes. Behind waiters
     /// in another than a fifo queue that is not known.
     ///
-    /// That is not its turn in the queue. There it would stand before those of the classes below; but while it is
-    /// away they are served as soon as they fit, and at the same moment before a newcomer.
+    /// This differs from its turn in the queue. There it would precede waiters of lower classes; but a demand that does
+    /// not wait finds that they have been served as soon as they fit, and at the same moment before it.
     pub(super) fn hint(&mut self, demand: Demand) -> Moment {
         if R::RETURNS_PERMITS || self.order() != Order::Fifo {
             return Moment::NEVER;
@@ -181,7 +181,7 @@ fn copy<'a, S: Clone>(
 }
 
 impl<S: Clone> Served<S> {
-    /// From when on `cost` fits.
+    /// The moment from which `cost` fits.
     fn ready_for<R: Rule<State = S>>(&self, rule: &R, cost: u64) -> Moment {
         match peek(rule, &self.state, self.at, cost) {
             _ if !self.at.is_known() => Moment::NEVER,

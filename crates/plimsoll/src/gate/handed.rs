@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use crate::queue::Ticket;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The length of the first chunk. A model has few places, and pays for each.
+/// The length of the first chunk. A model has few places, and each makes it slower.
 const FIRST: usize = if cfg!(loom) { 2 } else { 32 };
-/// With so many there is a cell for each place that a queue can number.
+/// With this number of chunks there is a cell for each place that a queue can number.
 const CHUNKS: usize = 32;
 
 type Chunk = OnceLock<Box<[AtomicU64]>>;

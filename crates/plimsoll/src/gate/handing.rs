@@ -1,8 +1,8 @@
-//! Handing on: the short way through the lock for a limit whose permits go from one task to the next.
+//! Handing on: the short path under the lock, for a limit whose permits go from one task to the next.
 //!
-//! While demands wait for returned permits and nothing else goes on, a permit that is returned is granted to the head of the
-//! queue, and a demand that joins stands behind others. Neither changes an alarm, an event or a deadline, and the state stays behind
-//! the lock. So both skip [`enter`](Core::enter), which would give the same answer.
+//! While demands wait for returned permits and for nothing else, a returned permit is granted to the head of the queue,
+//! and a new demand joins the tail. Neither changes an alarm, an event or a deadline, and the state stays behind the
+//! lock. So both skip [`enter`](Core::enter), which would give the same answer.
 
 use std::task::Waker;
 
@@ -17,7 +17,7 @@ use crate::wakeups::BATCH;
 use crate::{Demand, Moment, Packed, Rule};
 
 impl<R: Rule> Inside<R> {
-    /// Whether waiters are served one after the other by returned permits, and by nothing else.
+    /// Whether waiters are served one by one, by returned permits and by nothing else.
     pub(super) fn is_plain(&self) -> bool {
         self.state.is_some()
             && self
@@ -122,6 +122,6 @@ impl<R: Rule> Core<R> {
 struct Handed {
     /// The waker of the waiter that was granted.
     to: Option<Waker>,
-    /// Whether the next waiter is to be served too.
+    /// Whether the next waiter must be served too.
     more: bool,
 }

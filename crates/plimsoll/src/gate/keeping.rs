@@ -1,10 +1,10 @@
-//! A state that outlives its gate: read from one process, and put into a gate of the next.
+//! A state that outlives its gate: it is read in one process, and restored into a gate of the next.
 
 use super::Gate;
 use crate::{Moment, Rule};
 
 impl<R: Rule> Gate<R> {
-    /// The moment at which its rule began, and its state.
+    /// Returns the moment at which its rule began, and its state.
     #[doc(hidden)]
     #[must_use]
     pub fn kept(&self) -> (Moment, R::State) {

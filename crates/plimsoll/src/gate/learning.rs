@@ -1,4 +1,4 @@
-//! What a gate reports to a rule that learns, and how it applies the result.
+//! Reports of a gate to a rule that learns, and how the gate applies the result.
 
 use super::Gate;
 use super::locked::Turn;
@@ -58,7 +58,7 @@ impl<R: Rule> Core<R> {
         (self.clock.now(), true)
     }
 
-    /// How much work was granted without being timed.
+    /// The number of permits that were granted without being timed.
     fn untimed(&self) -> u64 {
         let timed = self.rule.learning().and_then(|it| it.timed());
         timed.map_or(0, |timed| self.totals.sum().0.saturating_sub(timed))

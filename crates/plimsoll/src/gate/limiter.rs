@@ -68,11 +68,11 @@ impl<R: Rule> crate::Internals for Gate<R> {
         self.core.attempt(demand)
     }
 
-    // Always: to pass a permit on in memory takes longer than to decide.
+    // Always inlined: passing a permit on in memory takes longer than the decision.
     #[inline(always)]
     fn attempt_owned(&self, demand: Demand) -> Option<Permit<'static>> {
         let grant = self.core.attempt_by_word(demand)?;
-        // A share of the gate costs two atomic operations, as much as the decision.
+        // A handle to the gate costs two atomic operations, the same as the decision.
         Some(if R::RETURNS_PERMITS {
             Permit::shared(Arc::clone(&self.core) as _, grant, true)
         } else {
@@ -99,7 +99,7 @@ impl<R: Rule> crate::Internals for Gate<R> {
 
     fn settle(&self, permit: &mut Permit<'_>, cost: u64) {
         if R::RETURNS_PERMITS {
-            // What is not used is free at once, and there is no permit for more.
+            // The unused part is returned at once. There is no permit for a higher cost.
             drop(permit.split(permit.cost().saturating_sub(cost)));
         } else if let Some((grant, era)) = permit.settle(cost) {
             self.settle_grant(grant, era, cost);

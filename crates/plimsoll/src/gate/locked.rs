@@ -1,4 +1,5 @@
-//! The lock of a gate: what is behind it, how an operation runs there, and what is left to do once it is free.
+//! The lock of a gate: the state behind it, how an operation runs under it, and what remains to be done once it is
+//! free.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
@@ -22,16 +23,16 @@ pub(super) struct Inside<R: Rule> {
     pub(super) me: Weak<Core<R>>,
     /// The state, while it is here and not in the word.
     pub(super) state: Option<R::State>,
-    /// The rule that has taken the place of the gate's own. A gate whose limit was changed keeps its state
-    /// here for good: the fast path is for limits that never change.
+    /// The rule that has replaced the gate's own. A gate whose limit was changed keeps its state here for good: the
+    /// fast path is for limits that never change.
     pub(super) changed: Option<Arc<R>>,
     /// Whether every demand is refused.
     pub(super) closed: bool,
     /// Whether it is closed for a while, and waiters stay.
     pub(super) paused: bool,
     pub(super) resets: Resets,
-    /// The latest moment seen behind the lock. Time that steps back stands still there, so that what is granted is granted
-    /// at the moment at which the rule records it.
+    /// The latest moment seen behind the lock. Behind the lock a step back of the clock counts as no passage of time,
+    /// so that a grant has the moment that the rule records.
     pub(super) latest: Moment,
     pub(super) queue: Option<Queue>,
     pub(super) waiters: Waiters,
@@ -39,8 +40,8 @@ pub(super) struct Inside<R: Rule> {
     pub(super) forecast: Forecast<R::State>,
     /// The moment at which the head of the queue is due if nothing else happens.
     pub(super) due: Moment,
-    /// Whether permits that are returned are [handed on](Core::hand_on), as the last turn left the queue. Between two turns
-    /// waiters only join or are handed what is returned, which changes nothing about that.
+    /// Whether permits that are returned are [handed on](Core::hand_on), as the last turn left the queue. Between two
+    /// turns waiters only join or are handed returned permits, which does not change this.
     pub(super) plain: bool,
     pub(super) alarm: Alarm,
     pub(super) counts: Counted,
@@ -78,11 +79,11 @@ impl<R: Rule> Inside<R> {
     }
 }
 
-/// What a gate has counted by itself: behind its lock, and in counters that it does not share.
+/// The counts of one gate: those behind its lock, and those in counters that it does not share.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Counted {
     pub(crate) granted: u64,
-    /// Grants that were taken back, wherever they had been counted.
+    /// Grants that were undone, wherever they had been counted.
     pub(crate) undone: u64,
     pub(crate) denied: u64,
     pub(crate) evicted: u64,
@@ -149,8 +150,8 @@ impl<R: Rule> Core<R> {
         output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Sets the alarm, wakes the tasks that were settled, and goes on serving if they were too many for one turn or the
-    /// next waiter is due meanwhile.
+    /// Sets the alarm, wakes the tasks that were settled, and continues to serve if there were too many for one turn,
+    /// or the next waiter is due meanwhile.
     #[inline]
     pub(super) fn wake(&self, now: Moment, wakeups: &mut Wakeups) {
         if wakeups.has(BATCH) || wakeups.alarm.is_some() || wakeups.overdue {
@@ -182,8 +183,8 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Runs `op` behind the lock, decides the alarm, and puts the state where it belongs. A panic of `op` is returned: tasks
-    /// that were settled before it must be woken first.
+    /// Runs `op` under the lock, decides the alarm, and moves the state to where it belongs: into the word, or behind
+    /// the lock. A panic of `op` is returned: tasks that were settled before it must be woken first.
     ///
     /// If `op` or the rule panics, the state stays behind the lock as the panic left it: what was taken stays taken.
     pub(super) fn enter_once<T>(
@@ -231,7 +232,7 @@ impl<R: Rule> Core<R> {
         inside.changed = inside.changed.take().or(changed);
         match done {
             Ok((output, Some(word))) => {
-                // What is known of a state behind the lock says nothing about a state in the word.
+                // A forecast for a state behind the lock does not hold for a state in the word.
                 inside.forecast.forget();
                 let epoch = self.epoch.load(Ordering::Relaxed);
                 let epoch = epoch.max(now.as_nanos() >> self.epoch_bits);

@@ -22,8 +22,8 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// What taking would answer; if `charged`, with what the rule would remember of a refusal. It takes nothing and does not
-    /// park the word: other threads stay on the fast path.
+    /// The answer that taking would have; if `charged`, including what the rule would remember of a refusal. It takes
+    /// nothing and does not park the word: other threads stay on the fast path.
     pub(super) fn estimate(&self, demand: Demand, charged: bool) -> Result<(), Denied> {
         let now = self.clock.precise_now();
         if let Some(answer) = self.estimate_by_word(now, demand) {
@@ -95,7 +95,7 @@ impl<R: Rule> Core<R> {
         self.look(|rule, _, state, now| Standing::of(rule, state, now))
     }
 
-    /// Whether anything is left, or may wait.
+    /// Checks whether anything is left, or a demand may wait.
     #[inline]
     pub(super) fn check_saturation(&self) -> Result<(), Denied> {
         let now = if R::Fast::TIMELESS {
@@ -151,7 +151,8 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// A copy of the numbers of the gate: the limit, the numbers in use and waiting, and totals. It takes the lock.
+    /// Returns a copy of the numbers of the gate: the limit, the numbers in use and waiting, and totals. It takes the
+    /// lock.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate};
@@ -167,9 +168,10 @@ impl<R: Rule> Gate<R> {
         self.core.snapshot()
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts nothing.
+    /// Checks whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing and counts
+    /// nothing.
     ///
-    /// Another caller may take the permits before this one does, so `Ok` is no promise.
+    /// `Ok` is no promise: another caller may take the permits first.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -186,23 +188,23 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     pub fn estimate(&self, demand: impl Into<Demand>) -> Result<(), Denied> {
         self.core.estimate(demand.into(), true)
     }
 
-    /// Whether there is room for another demand. See
+    /// Checks whether there is room for another demand. See
     /// [`LimiterExt::check_saturation`](crate::LimiterExt::check_saturation).
     ///
     /// # Errors
     ///
-    /// [`Saturated`](crate::Reason::Saturated) if not.
+    /// Returns a refusal with the reason [`Saturated`](crate::Reason::Saturated) if there is no room.
     #[inline]
     pub fn check_saturation(&self) -> Result<(), Denied> {
         self.core.check_saturation()
     }
 
-    /// From when on the gate is no worse than a new one; `None` while it is in use.
+    /// The moment from which the gate is no worse than a new one; `None` while it is in use.
     pub(crate) fn evictable_from(&self, now: Moment) -> Option<Moment> {
         if !self.is_alone() {
             return None;
@@ -218,7 +220,7 @@ impl<R: Rule> Gate<R> {
         })
     }
 
-    /// What it has counted. `shared` says whether its totals are those of the keyed limit it is part of.
+    /// The counts of this gate. `shared` says whether its totals are those of the keyed limit that it is part of.
     pub(crate) fn counted(&self, shared: bool) -> Counted {
         let (granted, denied) = if shared {
             (0, 0)
@@ -232,13 +234,26 @@ impl<R: Rule> Gate<R> {
         })
     }
 
-    /// The numbers to report to callers: the limit, the remainder, and when there is more. See [`Standing`].
+    /// Returns the numbers to report to callers: the limit, the remainder, and the time until more is available. See
+    /// [`Standing`].
+    ///
+    /// ```
+    /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
+    /// use std::time::Duration;
+    ///
+    /// let gate = Gate::builder(FixedWindow::new(Quota::per_minute(10))).clock(ManualClock::new().clock()).build();
+    /// gate.try_acquire(4)?;
+    /// let standing = gate.standing();
+    /// assert_eq!((standing.limit, standing.remaining), (10, Some(6)));
+    /// assert_eq!(standing.reset, Some(Duration::from_secs(60)));
+    /// # Ok::<(), plimsoll::Denied>(())
+    /// ```
     #[must_use]
     pub fn standing(&self) -> Standing {
         let core = &*self.core;
         let now = match R::Fast::TIMELESS {
             true => Moment::ORIGIN,
-            // A late reading may be before the last grant, and would say a token too few.
+            // A late reading may precede the last grant; the remainder would then be a token too low.
             false => core.clock.precise_now(),
         };
         match core.state_by_word(now) {
@@ -249,7 +264,7 @@ impl<R: Rule> Gate<R> {
     }
 }
 
-/// Whether what is in use counts against the bound of the queue, beside what waits.
+/// Whether permits in use count against the bound of the queue, in addition to waiting costs.
 pub(super) fn counts_excess<R: Rule>(counts: Counts, rule: &R) -> bool {
     counts == Counts::Excess && rule.has_one_limit()
 }

@@ -54,11 +54,11 @@ pub(crate) use weak::WeakGate;
 ///
 /// - [`try_acquire`](Self::try_acquire) answers at once: for servers that refuse requests above the limit.
 /// - [`acquire`](Self::acquire) waits in the queue: for clients that keep to the limit of another service.
-/// - [`reserve`](Self::reserve) takes now for later use, and returns when: for schedulers.
-/// - [`take_up_to`](Self::take_up_to) takes as many permits as are available: for work that can be cut to size.
+/// - [`reserve`](Self::reserve) takes permits for later use, and says when they are ready: for schedulers.
+/// - [`take_up_to`](Self::take_up_to) takes the permits that are available: for work that can be split.
 /// - [`charge`](Self::charge) takes after the fact: for costs that are known when the work is done.
 ///
-/// Code that takes any limiter uses the trait [`Limiter`](crate::Limiter), which a gate implements.
+/// Code that accepts any limiter uses the trait [`Limiter`](crate::Limiter), which a gate implements.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Queue, TokenBucket};
@@ -89,10 +89,10 @@ pub struct Gate<R: Rule> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// A limiter without a queue, on the system's clock.
+    /// Creates a limiter without a queue, on the system clock.
     ///
-    /// It is [`builder`](Self::builder) with no setting changed. A rule has checked its numbers already, so building a
-    /// gate cannot fail.
+    /// It is [`builder`](Self::builder) without settings. A rule has checked its numbers, so building a gate cannot
+    /// fail.
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
@@ -152,8 +152,7 @@ impl<R: Rule> Gate<R> {
         Owner::Shared(Arc::clone(&self.core) as _)
     }
 
-    /// A gate that goes on from a state, for a key that needs one; `began` says since when that is its state, if that
-    /// matters.
+    /// Creates a gate that continues from a state, for a key that needs a gate. `began` is the start of that state.
     pub(crate) fn resumed(
         rule: R,
         state: R::State,
@@ -193,7 +192,7 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and the time after which the demand would be granted.
+    /// Returns [`Denied`] with the reason and the time after which the demand would be granted.
     #[inline(always)]
     pub fn try_acquire(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         let demand = demand.into();
@@ -228,8 +227,11 @@ impl<R: Rule> Gate<R> {
 
     /// Takes the permits, and waits in the queue if they are not available and the gate has one.
     ///
-    /// Nothing happens before the future is first polled. Dropping it leaves the queue; a permit that was granted to it
-    /// meanwhile is returned. The [`Demand`] says how long it waits at most.
+    /// Nothing happens before the first poll. The [`Demand`] sets how long the future waits at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the queue, and returns a permit that was granted but not yet received.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Demand, Gate, Queue};
@@ -244,9 +246,8 @@ impl<R: Rule> Gate<R> {
         Acquire::of(Owner::Borrowed(&*self.core), demand.into())
     }
 
-    /// [`acquire`](Self::acquire) with a future and a permit that do not borrow the gate.
-    ///
-    /// For tasks that are spawned, and for permits that are stored in a struct.
+    /// Like [`acquire`](Self::acquire), with a future and a permit that do not borrow the gate: for tasks that are
+    /// spawned, and for permits that are stored in a struct.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Permit};
@@ -262,9 +263,9 @@ impl<R: Rule> Gate<R> {
         Acquire::of(self.shared(), demand.into())
     }
 
-    /// [`acquire`](Self::acquire) that blocks the thread while it waits. For threads outside of async runtimes.
+    /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. For threads outside of async runtimes.
     ///
-    /// Within a runtime it blocks a worker, and perhaps the tasks that would return the permits it waits for.
+    /// On a thread of a runtime it blocks that worker, and perhaps tasks that would return the permits.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -281,15 +282,15 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
+    /// Returns [`Denied`] with the reason.
     pub fn acquire_blocking(&self, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied> {
         crate::blocking::wait(self.acquire(demand))
     }
 
-    /// Takes permits for later use, and returns when they may be used. It never waits. See [`Reservation`].
+    /// Takes permits for later use, without waiting. The [`Reservation`] says when they may be used.
     ///
-    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Windows put the reservation before all later demands,
-    /// whatever the bound of the queue. [`Concurrency`](crate::Concurrency) joins the queue, if the gate has one.
+    /// A [`TokenBucket`](crate::TokenBucket) goes into debt. Otherwise the reservation takes a place in the queue: on a
+    /// window even if that is full or missing, on [`Concurrency`](crate::Concurrency) as any demand does.
     ///
     /// ```
     /// use plimsoll::{Demand, Gate, ManualClock, TokenBucket};
@@ -306,13 +307,13 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// If the demand is refused, or would have to wait longer than its time-out. Nothing is taken then.
+    /// Returns an error if the demand is refused, or its wait would exceed its time-out. Nothing is then taken.
     pub fn reserve(&self, demand: impl Into<Demand>) -> Result<Reservation<'_>, Denied> {
         let owner = Owner::Borrowed(&*self.core);
         self.core.reserve(owner, demand.into())
     }
 
-    /// [`reserve`](Self::reserve) with a reservation that does not borrow the gate, and can be stored.
+    /// Like [`reserve`](Self::reserve), with a reservation that does not borrow the gate, and can be stored.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Reservation, TokenBucket};
@@ -327,14 +328,14 @@ impl<R: Rule> Gate<R> {
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve).
+    /// Returns the errors of [`reserve`](Self::reserve).
     pub fn reserve_owned(&self, demand: impl Into<Demand>) -> Result<Reservation<'static>, Denied> {
         self.core.reserve(self.shared(), demand.into())
     }
 
-    /// Takes as many permits as are available, at most `most`. [`Permit::cost`] is the number taken.
+    /// Takes the permits that are available, at most `most` of them. [`Permit::cost`] is the number taken, perhaps 0.
     ///
-    /// While demands wait in a fifo queue it takes none.
+    /// While demands wait in a fifo queue, it takes none.
     ///
     /// ```
     /// use plimsoll::{Gate, TokenBucket};
@@ -368,13 +369,13 @@ impl<R: Rule> Gate<R> {
         self.permit(taken.grant(Demand::of(cost))).in_era(taken.era)
     }
 
-    /// The name of the gate, which its refusals carry.
+    /// Returns the name of the gate, which its refusals carry.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.core.name.and_then(Name::as_str)
     }
 
-    /// The metadata of its refusals and permits.
+    /// Returns the metadata of its refusals and permits.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.core.name.and_then(Name::metadata)

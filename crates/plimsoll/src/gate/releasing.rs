@@ -25,13 +25,14 @@ impl<R: Rule> Source for Core<R> {
         if !R::RETURNS_PERMITS {
             return;
         }
-        // Where demands often wait, the word is mostly parked and the addition would fail. It is then skipped, and the cache line of the word not written.
+        // If demands often wait, the word is usually parked and the addition would fail. It is then skipped, so that
+        // the cache line of the word is not written.
         if Self::HANDS_ON && self.handed.is_used() && self.is_parked() {
             return self.give_back_parked(cost, taken, how, outcome);
         }
         let learns = self.rule.learning().is_some();
         let limit = if learns { self.rule.limit() } else { 0 };
-        // The release orders the work under the permit before the work of the thread that takes next.
+        // The release ordering puts the work under the permit before the work of the thread that takes next.
         let word = self.word.fetch_add(cost & RETURNED, Ordering::AcqRel);
         if word & PARKED != 0 {
             return self.give_back_parked(cost, taken, how, outcome);
@@ -76,7 +77,7 @@ impl<R: Rule> Shareable for Core<R> {
 }
 
 impl<R: Rule> Core<R> {
-    /// Undoes the taking of a cost. `whole` says whether that takes back a whole grant.
+    /// Undoes the taking of a cost. `whole` says whether that undoes a whole grant.
     fn put_back(&self, grant: Grant, whole: bool, era: Era) {
         let at = grant.taken;
         // This reads the same clock as grants on the fast path, so a grant that is undone in its own tick is undone exactly. By the
@@ -153,11 +154,12 @@ impl<R: Rule> Turn<'_, R> {
 }
 
 impl<R: Rule> Gate<R> {
-    /// Takes `cost` after the fact, for work with a cost that is known only when it is done. It cannot be refused.
+    /// Takes `cost` after the fact, for work with a cost that is known only when the work is done. It cannot be
+    /// refused.
     ///
     /// A [`TokenBucket`](crate::TokenBucket) goes into debt, and later demands wait until it is refilled. A limit that
-    /// cannot go into debt is used up, and the rest is not charged. A limit whose permits are returned charges nothing,
-    /// since no permit would return it.
+    /// cannot go into debt takes what is available, and the rest is not charged. A limit whose permits are returned
+    /// charges nothing, since no permit would return the cost.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};

@@ -131,7 +131,7 @@ impl<R: Rule> Turn<'_, R> {
 pub(super) struct Bookings {
     entries: VecDeque<Booking>,
     next: u64,
-    /// How many are neither used nor cancelled.
+    /// The number of bookings that are neither used nor cancelled.
     open: usize,
 }
 
@@ -141,7 +141,7 @@ struct Booking {
     ready_at: Moment,
     waits: bool,
     fate: Fate,
-    /// What is still to be returned when no later booking depends on it.
+    /// The part still to be refunded when no later booking depends on it.
     owed: u128,
 }
 
@@ -152,7 +152,7 @@ enum Fate {
     Cancelled,
 }
 
-/// What is to be returned, as if it had been taken then.
+/// A refund: the cost to return, and the moment at which it counts as taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Refund {
     pub(super) cost: u64,
@@ -179,12 +179,12 @@ impl Bookings {
         id
     }
 
-    /// Settles a booking whose time has come. `false` if it is not known any more: a reset has made it good.
+    /// Settles a booking whose time has come. `false` if it is no longer known: a reset has refunded it.
     pub(super) fn redeem(&mut self, id: u64) -> bool {
         self.settle(id, Fate::Used).is_some()
     }
 
-    /// Cancels a booking; calls `refund` with what is to be returned. `false` if it is not known any more.
+    /// Cancels a booking; calls `refund` with each part to return. `false` if it is no longer known.
     pub(super) fn cancel(
         &mut self,
         id: u64,
@@ -199,7 +199,7 @@ impl Bookings {
         if how == Cancel::Undo {
             self.entries[at].owed = self.entries[at].cost;
         } else if !past {
-            // Once: what is withheld now stays so.
+            // Once: a part that is withheld now is never refunded.
             self.entries[at].owed = self.entries[at].cost;
             // Bookings behind it whose moment has passed count too: a booking that was made after an earlier one was
             // cancelled may be due first, and was still put behind this one.
@@ -214,7 +214,7 @@ impl Bookings {
         true
     }
 
-    /// Gives back what a booking is owed, less what stands behind it and is due from `since` on.
+    /// Refunds what a booking is owed, less what was booked after it and is due from `since` on.
     fn pay(&mut self, at: usize, now: Moment, since: Moment, refund: &mut impl FnMut(Refund)) {
         let Booking {
             cost,
@@ -238,8 +238,8 @@ impl Bookings {
         });
     }
 
-    /// How much was booked after an entry and had to wait, up to the latest that still stands, of what is due from
-    /// `since` on.
+    /// The sum that was booked after an entry and had to wait, up to the latest booking that is still open, of what is
+    /// due from `since` on.
     fn behind(&self, at: usize, since: Moment) -> u128 {
         let later = || {
             let later = self.entries.range(at + 1..);
@@ -254,7 +254,7 @@ impl Bookings {
             .sum()
     }
 
-    /// Notes what became of an open booking, and says where it is.
+    /// Records the fate of an open booking, and returns its position.
     fn settle(&mut self, id: u64, fate: Fate) -> Option<usize> {
         let at = self
             .entries
@@ -269,7 +269,7 @@ impl Bookings {
         Some(at)
     }
 
-    /// Drops what says nothing any more: what is past, cannot be cancelled, and is owed nothing.
+    /// Removes entries without further effect: those that are past, cannot be cancelled, and are owed nothing.
     fn forget_past(&mut self, now: Moment) {
         let is_over = |entry: &Booking| entry.ready_at < now && entry.fate != Fate::Open;
         while let Some(front) = self.entries.front()
@@ -278,8 +278,8 @@ impl Bookings {
         {
             self.entries.pop_front();
         }
-        // A booking that is never settled must not keep the entries behind it for ever. Only for a booking that can still be cancelled in
-        // time are the entries behind it needed.
+        // A booking that is never settled must not keep the entries behind it forever. These entries are needed only
+        // for a booking that can still be cancelled in time.
         if self.entries.len() > 2 * self.open + SPARE {
             let mut in_time = false;
             self.entries.retain(|entry| {
@@ -289,8 +289,8 @@ impl Bookings {
         }
     }
 
-    /// Makes one of two that were cancelled and stand beside each other: only their sum is of interest. So
-    /// there are never many more than those that stand.
+    /// Merges two adjacent cancelled entries, because only their sum matters. So there are never many more entries than
+    /// open bookings.
     fn merge_cancelled(&mut self, at: usize) {
         for first in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             let (Some(one), Some(next)) = (self.entries.get(first), self.entries.get(first + 1))
@@ -308,7 +308,7 @@ impl Bookings {
         }
     }
 
-    /// Forgets all.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.open = 0;

@@ -1,9 +1,9 @@
 //! The resets of a gate: which grants came before the last one.
 //!
-//! A moment alone does not tell what was granted before a reset from what was granted after it in the same instant. So
-//! in the instant of a reset the state stays behind the lock, where everything happens in one order, and what is
-//! granted there says after how many resets of the instant it was. From the next instant on the moment tells, and the
-//! state goes back into the word: grants on the fast path neither know nor tell of any of this.
+//! A moment alone does not distinguish a grant before a reset from one after it in the same instant. So in the instant
+//! of a reset the state stays behind the lock, where operations have one order, and each grant records the number of
+//! resets of that instant before it. From the next instant on the moment suffices, and the state goes back into the
+//! word: grants on the fast path record no era.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Resets {
         Stamp { at: now, era }
     }
 
-    /// The era of what was taken after the last reset, to be used at `at`.
+    /// The era of a grant made after the last reset, for use at `at`.
     pub(super) fn era_at(&self, at: Moment) -> Era {
         if self.at == at {
             self.era

@@ -11,11 +11,11 @@ use crate::wakeups::{BATCH, Wakeups};
 use crate::{Moment, Reason, Rule};
 
 impl<R: Rule> Turn<'_, R> {
-    /// Serves waiters in the order of the queue while they fit, then refuses those whose time is over. After `most` of them
-    /// the rest is due in a turn of its own.
+    /// Serves waiters in the order of the queue while they fit, then refuses those whose time is over. After `most` of
+    /// them, the rest is served in another turn.
     ///
-    /// A waiter for several limiters is not served here but notified, and takes from all of them when all have room. What the
-    /// first of these waiters needs stays free for it; others are served from what is left beside that.
+    /// A waiter for several limiters is not served here but notified, and takes from all of them when all have room.
+    /// The amount that the first of these waiters needs stays free for it; others are served from the remainder.
     pub(super) fn serve(&mut self, most: usize) {
         let order = self.order();
         // Before the head was due no waiter could be served: those whose time was over by then are refused, however late
@@ -41,7 +41,7 @@ impl<R: Rule> Turn<'_, R> {
                     self.settle(ticket, Status::Refused(Reason::Closed));
                     continue;
                 }
-                // The limit has shrunk below what it asks for: it would block the queue for ever.
+                // The limit has shrunk below the cost of the waiter, which would block the queue forever.
                 if cost > self.rule.limit() {
                     self.settle(ticket, Status::Refused(Reason::TooLarge));
                     continue;
@@ -132,13 +132,15 @@ impl Alarm {
 }
 
 impl<R: Rule> Core<R> {
-    /// Decides when the clock is to ring: when the next waiter is served or gives up. The alarm is set once the lock is free.
-    /// Only a manual clock is set at once: a caller that sees a waiter and then moves the clock finds the alarm there.
+    /// Decides when the clock is to ring: when the next waiter is served or times out. The alarm is set once the lock
+    /// is free. Only a manual clock is set at once: a caller that sees a waiter and then moves the clock finds the
+    /// alarm there.
     ///
-    /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's, waking threads for each
-    /// alone would cost many times what serving it does, so the alarm [waits for more](batch_due) to fall due. That is asked of the
-    /// `rule`, unless it has just panicked. The delay that was decided for a head stays, unless the head would be served sooner by now:
-    /// waiters that join behind it do not delay it further, and the clock is not set anew for each of them.
+    /// On a clock that is driven, a waiter is served at the moment it is due. On the machine's clock, waking threads
+    /// for each waiter would cost many times what serving it costs, so the alarm [waits for more](batch_due) of them to
+    /// fall due. The `rule` computes when, unless it has just panicked. The delay that was decided for a head stays,
+    /// unless the head would now be served sooner: waiters that join behind it do not delay it further, and the alarm
+    /// is not set again for each of them.
     pub(super) fn decide_alarm(
         &self,
         inside: &mut Inside<R>,
@@ -196,8 +198,9 @@ const PATIENCE: u64 = 3;
 /// A batch is what waits, divided by this number.
 const PART: u64 = 3;
 
-/// When a waiter that is `due`, and has waited since it `joined`, is served together with those behind it: when a third of what waits
-/// fits, but not later by more than a third of what it has waited, and never so late that refill is lost.
+/// The moment at which a waiter that is `due`, and has waited since it `joined`, is served together with those behind
+/// it: when a third of the queue fits, but not later by more than a third of its wait so far, and never so late that
+/// refill is lost.
 ///
 /// A batch is a part of the queue, and not a span of time: callers that ask again right after each grant are then in the same batch
 /// each time, and wait as long as if each were served alone.
@@ -223,7 +226,7 @@ impl<R: Rule> Ring for Core<R> {
         self.enter(now, |turn| {
             let alarm = &mut turn.inside.alarm;
             if version == alarm.version {
-                // It has rung: the same moment must be set anew.
+                // It has rung: the same moment must be set again.
                 alarm.at = Moment::NEVER;
             }
             turn.serve(BATCH);

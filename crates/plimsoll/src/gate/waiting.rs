@@ -58,7 +58,7 @@ impl<R: Rule> Queueing for Core<R> {
 
     fn leave(&self, ticket: Ticket, demand: Demand, reserved: bool) {
         let now = self.clock.precise_now();
-        // Its own waker is dropped when the lock is free, and not woken: its task waits no more.
+        // Its own waker is dropped when the lock is free, and not woken: its task no longer waits.
         let _waker = self.enter(now, |turn| {
             let mut waker = None;
             match turn.inside.waiters.status(ticket) {
@@ -117,8 +117,8 @@ impl<R: Rule> Queueing for Core<R> {
 }
 
 impl<R: Rule> Core<R> {
-    /// Takes behind the lock or joins the queue. `patient` says that the demand waits for as long as it takes for permits that
-    /// are returned.
+    /// Takes under the lock or joins the queue. `patient` says that the demand waits for returned permits, without a
+    /// time-out.
     #[inline(never)]
     fn ask_inside(
         &self,
@@ -188,7 +188,7 @@ impl<R: Rule> Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Takes back what was granted to a waiter that left without reading so.
+    /// Undoes the grant of a waiter that left without reading it.
     fn put_back_unread(&mut self, taken: Stamp, demand: Demand) {
         self.put_back(taken, demand.cost);
         let grant = Grant::of(demand.cost(0)).taken(taken.at).timed(true);

@@ -17,9 +17,9 @@
 //!
 //! # Epochs
 //!
-//! A word may keep only the low bits of a moment. It is good for a stretch of time, the epoch, after
-//! which the first to come refreshes it behind the lock. For common limits an epoch lasts for years, and the word of the most
-//! common, a bucket whose tokens are whole nanoseconds apart, has no epoch at all.
+//! A word may keep only the low bits of a moment. It is valid for a span of time, the epoch, after which the next
+//! thread refreshes it under the lock. For common limits an epoch lasts for years, and the word of the most common one,
+//! a bucket with tokens whole nanoseconds apart, has no epoch at all.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Weak};
@@ -48,7 +48,7 @@ pub(super) const STRAY: u64 = 1 << 60;
 
 pub(crate) struct Core<R: Rule> {
     pub(super) word: OwnLine<AtomicU64>,
-    /// The number of the epoch for which the word is good.
+    /// The number of the epoch in which the word is valid.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_bits: u8,
     pub(super) rule: R,
@@ -64,7 +64,7 @@ pub(crate) struct Core<R: Rule> {
     pub(super) inside: Mutex<Inside<R>>,
 }
 
-/// What the fast path came to.
+/// The result of the fast path.
 pub(super) enum ByWord {
     Granted,
     /// Refused, by this word.
@@ -73,7 +73,7 @@ pub(super) enum ByWord {
     Parked,
 }
 
-/// What a refusal of more than 1 says.
+/// The additional fields of a refusal of more than 1.
 struct Larger {
     remaining: u64,
     /// If the cost is above the limit: when all is available again.
@@ -83,9 +83,9 @@ struct Larger {
 /// What is left to be decided after the fast path.
 #[derive(Clone, Copy)]
 pub(super) enum Open {
-    /// All: it was closed. `timed` says whether the clock was read.
+    /// Everything: the fast path was closed. `timed` says whether the clock was read.
     Parked { timed: bool },
-    /// The same once more, by the precise time: it refused because the clock is late.
+    /// The same decision again, by the precise time: the fast path refused because the clock is late.
     Again,
 }
 
@@ -111,7 +111,7 @@ impl<R: Rule> Core<R> {
         Self::resumed(rule, state, now, clock, totals, name, inside)
     }
 
-    /// A core that goes on from a state.
+    /// Creates a core that continues from a state.
     pub(super) fn resumed(
         rule: R,
         state: R::State,
@@ -167,8 +167,7 @@ impl<R: Rule> Core<R> {
             let next = match take {
                 PackedTake::Taken(next) => next,
                 PackedTake::Refused(refusal) => {
-                    // A word read before the epoch turned says nothing: only an exchange notices that by
-                    // itself.
+                    // A word read before the epoch changed is worthless: only an exchange notices that by itself.
                     let current = self.word.load(Ordering::Acquire);
                     if current == word {
                         return ByWord::Refused(refusal, word);
@@ -188,7 +187,7 @@ impl<R: Rule> Core<R> {
         }
     }
 
-    /// Whether words are good for the epoch of `now`.
+    /// Whether words are valid in the epoch of `now`.
     ///
     /// To be called after the word was read, so that a word of a later epoch is noticed.
     #[inline(always)]
@@ -202,7 +201,7 @@ impl<R: Rule> Core<R> {
         self.word.load(Ordering::Relaxed) & PARKED != 0
     }
 
-    /// The precise moment, for a demand that is refused at `now`, if by that there may be enough.
+    /// The precise moment, for a demand that is refused at `now`, if enough may be available by then.
     #[inline(always)]
     pub(super) fn refine(&self, now: Moment, refusal: Refusal) -> Option<Moment> {
         if R::RETURNS_PERMITS {
@@ -226,7 +225,8 @@ impl<R: Rule> Core<R> {
             Moment::from_nanos(epoch << self.epoch_bits)
         };
         isolated(|| R::Fast::unpack(&self.rule, word, near)).unwrap_or_else(|panic| {
-            // What is not behind the lock must be in the word, or everything that was taken would be free again.
+            // A state that is not behind the lock must be in the word, or everything that was taken would be free
+            // again.
             self.word.swap(word, Ordering::AcqRel);
             resume_unwind(panic)
         })
@@ -274,8 +274,8 @@ impl<R: Rule> Core<R> {
         Denied::from_rule(refusal, now, (self.rule.limit(), remaining), self.name)
     }
 
-    /// What a refusal of more than 1 says besides. Called with numbers and without the refusal: what is passed to a function by
-    /// reference has to be in memory, and is copied from there more slowly than it is computed.
+    /// What a refusal of more than 1 reports in addition. Called with numbers and without the refusal: what is passed
+    /// to a function by reference has to be in memory, and is copied from there more slowly than it is computed.
     #[inline(never)]
     fn larger(&self, word: u64, now: Moment, cost: u64) -> Larger {
         let state = R::Fast::unpack(&self.rule, word, now);
@@ -307,7 +307,7 @@ impl<R: Rule> Core<R> {
             if word & PARKED != 0 || !self.is_epoch_of(now) {
                 return None;
             }
-            // As for a refusal: a word read before the epoch turned says nothing.
+            // As for a refusal: a word read before the epoch changed is worthless.
             let current = self.word.load(Ordering::Acquire);
             if current == word {
                 return Some(R::Fast::unpack(&self.rule, word, now));

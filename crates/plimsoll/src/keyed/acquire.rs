@@ -14,9 +14,8 @@ use crate::{Acquire, Demand, Denied, Moment, Permit, Reason, Rule};
 
 /// A future that yields a permit of one key. See [`Keyed::acquire`].
 ///
-/// Nothing happens before the first poll, which asks the key, and joins the queue of the key if there is one. Dropping
-/// the future leaves that queue at once and loses no permit. The key stays in the table while demands wait for it,
-/// whatever [`max_keys`](crate::KeyedBuilder::max_keys) is.
+/// Nothing happens before the first poll, which asks the limit of the key and joins its queue if there is one. Dropping
+/// the future leaves that queue at once and loses no permit. A key is not evicted while demands wait for it.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Demand, Keyed, Queue, Reason};
@@ -40,7 +39,7 @@ pub struct AcquireKey<'a, K, Q: ?Sized, R: Rule, S> {
 
 enum Stage<'a, K, Q: ?Sized, R: Rule, S> {
     Asking(&'a Keyed<K, R, S>, &'a Q, Demand),
-    /// In the queue of the gate, which is kept as long as anybody waits.
+    /// In the queue of the gate, which is kept while demands wait in it.
     Waiting(Acquire<'static>, Lease<R>),
     Done,
 }
@@ -82,7 +81,7 @@ where
                 Poll::Ready(answer) => answer,
                 Poll::Pending => return Poll::Pending,
             },
-            // A future must not be polled after it is done; nothing is lost by saying no.
+            // A future must not be polled after it is done; nothing is lost by a refusal.
             Stage::Asking(..) | Stage::Done => Err(Denied::new(Reason::Closed)),
         };
         match std::mem::replace(stage, Stage::Done) {
@@ -93,7 +92,7 @@ where
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// Takes now, or says which gate to wait with.
+    /// Takes now, or returns the gate to wait with.
     fn ask<Q>(&self, key: &Q, demand: Demand) -> Result<Result<Permit<'static>, Lease<R>>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -114,7 +113,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         } else {
             How::Try
         };
-        // To wait for a time, know the time.
+        // A wait for a refill needs the precise time.
         let asked = Asked::at(gates.clock.precise_now());
         match shared.decide(key, demand, asked, how) {
             Ok(Decided::Granted(taken)) => {
@@ -131,11 +130,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
-    /// The gate of a key, which is made if the key has none.
+    /// Returns the gate of a key, and creates it if there is none.
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     pub(super) fn lease<Q>(&self, key: &Q, now: Moment) -> Result<Lease<R>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,

@@ -16,10 +16,10 @@ use crate::{Clock, InvalidLimit, Metadata, Moment, Queue, Rule};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The new key is refused. No caller can have its own usage forgotten by bringing new keys.
+    /// The new key is refused. So no caller can erase its own usage by using new keys.
     Refuse,
-    /// The new key replaces the least recently used key of its shard. Each state then stores when it was last used, and
-    /// needs more than 8 bytes.
+    /// The new key replaces the least recently used key of its shard. Each state then also stores the moment of its
+    /// last use, and needs more than 8 bytes.
     EvictLeastRecent,
 }
 
@@ -77,14 +77,14 @@ impl<K: Hash + Eq, R: Rule + Clone> KeyedBuilder<K, R> {
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     /// Sets the clock. Default: [`Clock::system`], and [`Clock::precise`] for an [adaptive](crate::adaptive) limit.
     ///
-    /// All keys share it. A [`ManualClock`](crate::ManualClock) makes a test exact and prevents it from sleeping.
+    /// All keys share it. With a [`ManualClock`](crate::ManualClock) tests are deterministic and need not sleep.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
     /// Sets the queue in which [`Keyed::acquire`] waits. Each key has a queue of its own, with these bounds, while it
-    /// has waiters. Without a queue, demands never wait. Default: none.
+    /// has waiters. Default: none, and demands never wait.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Queue};
@@ -121,11 +121,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     /// Default: a million.
     ///
     /// It bounds memory: callers that choose keys, such as addresses, cannot make the table grow beyond it. Memory is
-    /// allocated as keys come, not for `max_keys` at once.
+    /// allocated as keys are added, not for `max_keys` at once.
     ///
     /// # Panics
     ///
-    /// If `max_keys` is 0.
+    /// Panics if `max_keys` is 0.
     #[track_caller]
     pub fn max_keys(self, max_keys: usize) -> Self {
         match self.try_max_keys(max_keys) {
@@ -134,11 +134,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         }
     }
 
-    /// [`max_keys`](Self::max_keys) for a number from outside the program. Default: a million.
+    /// Like [`max_keys`](Self::max_keys), but returns an error instead of panicking. For a number from outside the
+    /// program. Default: a million.
     ///
     /// # Errors
     ///
-    /// If `max_keys` is 0: every key would be refused.
+    /// Returns an error if `max_keys` is 0: every key would be refused.
     pub fn try_max_keys(mut self, max_keys: usize) -> Result<Self, InvalidLimit> {
         if max_keys == 0 {
             return Err(InvalidLimit::new("max_keys", max_keys, "at least 1"));
@@ -175,8 +176,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
-    /// Counts windows and refills from this moment instead of the moment of [`build`](Self::build), for a limit that
-    /// continues one of an earlier process.
+    /// Sets the moment from which windows and refills are counted, for a limit that continues one of an earlier
+    /// process. Default: the moment of [`build`](Self::build).
     #[doc(hidden)]
     pub fn began(mut self, at: Moment) -> Self {
         self.began = Some(at);
@@ -236,8 +237,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
     }
 }
 
-/// So many that threads rarely meet, and so few that their tables are large: memory in large pieces goes back to the
-/// system. To find the least recently used key a shard is searched, which should then be small.
+/// The number of shards: so large that threads rarely contend for one, and so small that their tables are large,
+/// because memory in large pieces is returned to the system. The search for the least recently used key visits a whole
+/// shard, which should then be small.
 fn shards(max_keys: usize, compact: bool) -> usize {
     let (small, large) = ((max_keys / 512).next_power_of_two(), max_keys / 32_768);
     if !compact {

@@ -1,4 +1,4 @@
-//! How the rules of a table change.
+//! Changes of the rules of a table.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use crate::stamp::Stamp;
 use crate::{Carry, Gate, Moment, Packed, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
-    /// Goes on by another rule; keys with a rule of their own keep it. Returns the gates, which are still to be changed.
+    /// Replaces the rule; keys with a rule of their own keep it. Returns the gates, which the caller must change.
     pub(super) fn replace(
         &mut self,
         rule: &Arc<R>,
@@ -62,7 +62,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         gates
     }
 
-    /// Gives a key a rule of its own. Returns its gate if it has one, which is still to be changed.
+    /// Sets a rule of its own for a key. Returns its gate if it has one, which the caller must change.
     pub(super) fn set_own<Q>(
         &mut self,
         hash: u64,
@@ -91,7 +91,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
                 None
             }
             Found::Wide(default, wide) => {
-                // What it follows from now on is its own; until now it followed that of all, if it had none.
+                // From now on the key follows its own rule; until now it followed the rule of all keys, if it had none.
                 wide.began = if wide.own.is_some() && rule.keeps_grants(carry) {
                     wide.began
                 } else {
@@ -113,8 +113,8 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         }
     }
 
-    /// Whether what was granted to a key then can still be undone. A change of its rule may have begun a new state with
-    /// a sum, which no longer tells whose part is whose.
+    /// Whether a grant to a key with this stamp can still be undone. A change of its rule may have started a new state
+    /// with a sum, in which single grants can no longer be distinguished.
     pub(super) fn knows_grants_of<Q>(&mut self, hash: u64, key: &Q, taken: Stamp) -> bool
     where
         K: Borrow<Q>,
@@ -127,7 +127,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         is_of(self.starts.of_key(own, has_own_rule), taken)
     }
 
-    /// Remembers the rule of a key. Returns whether it had none of its own before.
+    /// Stores the rule of a key. Returns whether it had none of its own before.
     pub(super) fn remember_own(&mut self, key: K, rule: Arc<R>) -> bool {
         self.own.insert(key, rule).is_none()
     }
@@ -140,7 +140,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.own.contains_key(key)
     }
 
-    /// Forgets the rule of a key. Returns whether it had one of its own.
+    /// Removes the rule of a key. Returns whether it had one of its own.
     pub(super) fn forget_own<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -148,13 +148,13 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         self.own.remove(key).is_some()
     }
 
-    /// Refuses every demand from now on. Gates are still to be closed.
+    /// Refuses every demand from now on. The caller must close the gates.
     pub(super) fn close(&mut self) {
         (self.closed, self.paused) = (true, false);
         self.short_lasts = 0;
     }
 
-    /// Refuses every demand until it is resumed. Gates are still to be paused.
+    /// Refuses every demand until it is resumed. The caller must pause the gates.
     pub(super) fn pause(&mut self) {
         if !self.closed {
             self.close();
@@ -162,7 +162,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         }
     }
 
-    /// Ends a pause. Gates are still to be resumed.
+    /// Ends a pause. The caller must resume the gates.
     pub(super) fn resume(&mut self) {
         if std::mem::take(&mut self.paused) {
             self.closed = false;
@@ -199,7 +199,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         gates.collect()
     }
 
-    /// The gates of keys that were forgotten, if anybody still holds them.
+    /// The gates of keys that were forgotten, as far as they are still held.
     pub(super) fn detached(&self) -> Vec<Gate<R>> {
         let detached = self.detached.iter();
         detached.filter_map(WeakGate::upgrade).collect()

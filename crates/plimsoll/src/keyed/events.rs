@@ -1,7 +1,7 @@
 //! The events of all keys.
 //!
-//! While there are subscribers every key that is asked has a gate, whose events go to them together with the key. The
-//! fast path does not know of subscribers: it is closed while there are any.
+//! While there are subscribers, every key that is asked has a gate, and they receive its events together with the key.
+//! The fast path does not report events: it is closed while there are subscribers.
 
 use std::hash::{BuildHasher, Hash};
 use std::io;
@@ -31,12 +31,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     /// assert_eq!(refused.map(|it| it.key).as_deref(), Some("red"));
     /// ```
     ///
-    /// A key has no initial event. While there are subscribers a key that is asked has a whole [`Gate`], like a key
-    /// with waiters; there are at most [`max_keys`](super::KeyedBuilder::max_keys) of them, and they are dropped when
-    /// their keys are evicted. Without subscribers events cost nothing.
+    /// There is no initial event for a key. While there are subscribers, each key that is asked has a whole [`Gate`],
+    /// like a key with waiters. There are at most [`max_keys`](super::KeyedBuilder::max_keys) of these gates, and each
+    /// is dropped when its key is evicted. Without subscribers, events cost nothing.
     pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<K>> {
         let shared = &*self.shared;
-        // Also keeps two that subscribe at once apart.
+        // The lock also serializes concurrent subscriptions.
         let mut kept = shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(heard) = kept.as_ref().filter(|heard| Listeners::are_left(heard)) {
             return heard.subscribe(capacity);
@@ -64,7 +64,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
                 }
             });
             drop(table);
-            // A gate that is entered serves, which wakes tasks, so the lock of the shard is free.
+            // Entering a gate serves its waiters, which wakes tasks, so the lock of the shard must be free.
             for (key, gate) in gates {
                 OpenFeed::attach(heard, &key, &gate);
             }
@@ -90,7 +90,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn subscribe_with(
         &self,
         callback: impl FnMut(KeyedEvent<K>) + Send + 'static,
@@ -136,7 +136,7 @@ impl<K: Clone + Send + Sync> Sink for OfKey<K> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
-    /// The subscribers, if any are left. When they are gone the fast path is open again.
+    /// The subscribers, if any are left. Without them, the fast path is opened again.
     #[inline]
     pub(super) fn heard(&mut self) -> KeySubscribers<K, R> {
         if self.heard.as_ref().is_some_and(|heard| !heard.are_left()) {
@@ -148,7 +148,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
-    /// A refusal without a gate, which subscribers receive unless the caller asks again.
+    /// Reports a refusal without a gate to the subscribers, unless the caller asks again.
     pub(super) fn tell_refused<Q, T>(
         &self,
         heard: KeySubscribers<K, R>,

@@ -1,4 +1,4 @@
-//! How keys are hashed.
+//! The hasher of keys.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -9,11 +9,11 @@ use foldhash::quality::{FoldHasher, SeedableRandomState};
 
 /// The default hasher of a [`Keyed`](crate::Keyed) limit: fast, and seeded from the operating system's randomness.
 ///
-/// It is not designed to resist an attacker who measures response times. It need not: a table with more collisions than
-/// chance allows switches to [`RandomState`].
+/// It is not designed to resist an attacker who measures response times, and need not be: a table with more collisions
+/// than chance explains switches to [`RandomState`].
 ///
-/// Set another one with [`KeyedBuilder::hasher`](crate::KeyedBuilder::hasher) where keys are trusted and already spread, or
-/// where hashes must be the same in every run:
+/// Set another one with [`KeyedBuilder::hasher`](crate::KeyedBuilder::hasher) if keys are trusted and already well
+/// distributed, or if hashes must be the same in every run:
 ///
 /// ```
 /// use plimsoll::{Keyed, TokenBucket};
@@ -54,7 +54,7 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
-/// Passes every method on: the defaults of most would hash bytes.
+/// Forwards every method: the defaults of most would hash bytes.
 macro_rules! forward {
     ($($write:ident: $number:ty),*) => {
         impl Hasher for KeyHasher {

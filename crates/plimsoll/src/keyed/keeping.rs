@@ -1,4 +1,4 @@
-//! States of keys that outlive their limit: read from one process, and put into a limit of the next.
+//! States of keys that outlive their limit: they are read in one process, and restored into a limit of the next.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -10,22 +10,22 @@ use super::table::View;
 use crate::{Denied, Moment, Rule};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// The moment at which its rule began.
+    /// Returns the moment at which its rule began.
     #[doc(hidden)]
     #[must_use]
     pub fn began(&self) -> Moment {
         self.shared.shards[0].lock().rule.began()
     }
 
-    /// The number of parts that [`kept`](Self::kept) visits one by one.
+    /// Returns the number of parts that [`kept`](Self::kept) visits one by one.
     #[doc(hidden)]
     #[must_use]
     pub fn parts(&self) -> usize {
         self.shared.shards.len()
     }
 
-    /// Visits the keys of a part with their states, under a lock that decisions about these keys take as well. Keys
-    /// with a limit of their own are skipped.
+    /// Visits the keys of a part with their states, under a lock that decisions on these keys also take. Keys with a
+    /// limit of their own are skipped.
     #[doc(hidden)]
     pub fn kept(&self, part: usize, mut see: impl FnMut(&K, &R::State))
     where
@@ -51,7 +51,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     #[doc(hidden)]
     pub fn restore<Q>(&self, key: &Q, state: impl Fn(&R, Moment) -> R::State) -> Result<(), Denied>
     where

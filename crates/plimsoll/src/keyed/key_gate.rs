@@ -1,8 +1,8 @@
-//! The gate of a key, and how the table learns that nobody uses it any more.
+//! The gate of a key, and how the table learns that it is no longer used.
 //!
-//! A key that somebody waits for, or whose permits are returned, has a gate. Whoever uses the gate outside the lock
-//! of its shard holds a [`Lease`]. A key may be forgotten only while nobody does, and a table that is full must
-//! learn of that at once, so a lease that ends leaves a mark for the next search for room.
+//! A key with waiters, and a key of a limit whose permits are returned, has a gate. Code that uses the gate outside the
+//! lock of its shard holds a [`Lease`]. A key may be evicted only while there is no lease, and a full table must learn
+//! of that at once; so a lease that ends sets a mark for the next search for room.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,8 +19,8 @@ use crate::{
     Clock, Demand, Denied, Gate, Grant, Moment, Outcome, Permit, Queue, Rule, Shareable, Source,
 };
 
-/// What gates leave behind for the table they belong to. Apart from the table, so that a permit need not know
-/// the type of its key.
+/// The marks and counts that gates leave for their table. Separate from the table, so that a permit need not know the
+/// type of its key.
 pub(super) struct Room {
     /// For each shard, whether a lease has ended since the last search for room.
     ended: Box<[AtomicBool]>,
@@ -45,7 +45,7 @@ impl Room {
 
     fn note_end(&self, shard: usize) {
         let ended = &self.ended[shard];
-        // Mostly it is set already, and the line stays shared.
+        // Usually it is already set, and the cache line stays shared.
         if !ended.load(Ordering::Relaxed) {
             ended.swap(true, Ordering::AcqRel);
         }
@@ -62,12 +62,12 @@ impl Room {
         ended.load(Ordering::Relaxed) && ended.swap(false, Ordering::AcqRel)
     }
 
-    /// Counts a grant that was taken back.
+    /// Counts a grant that was undone.
     pub(super) fn undone(&self) {
         self.undone.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was counted by gates that are gone.
+    /// The counts of gates that no longer exist.
     pub(super) fn counted(&self) -> Counted {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counted {
@@ -91,10 +91,10 @@ impl Room {
     }
 }
 
-/// What a gate needs to be made.
+/// The settings for new gates.
 pub(super) struct Gates {
     pub(super) clock: Clock,
-    /// How callers wait. Only those who do not get what they ask for at once look.
+    /// The queue of each key. Only demands that are not granted at once read it.
     pub(super) queue: RwLock<Option<Queue>>,
     pub(super) name: Option<Name>,
     pub(super) totals: Totals,
@@ -102,7 +102,7 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    /// How callers wait, if they may.
+    /// The queue of each key, if there is one.
     pub(super) fn queue(&self) -> Option<Queue> {
         *self.queue.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +116,7 @@ impl Gates {
         *self.queue.write().unwrap_or_else(PoisonError::into_inner) = queue;
     }
 
-    /// A gate that goes on from a state.
+    /// Creates a gate that continues from a state.
     pub(super) fn make<R: Rule + Clone>(
         &self,
         shard: usize,
@@ -125,7 +125,7 @@ impl Gates {
         now: Moment,
         began: Option<Stamp>,
     ) -> Arc<GateOfKey<R>> {
-        // A rule that learns compares the totals with what it has timed itself.
+        // A rule that learns compares the totals with the number of permits that it has timed.
         let totals = if rule.learning().is_some() {
             Totals::new(self.totals.are_counted())
         } else {
@@ -151,29 +151,31 @@ impl Gates {
     }
 }
 
-/// The gate of a key. Permits that are returned come back to it.
+/// The gate of a key. Its permits return to it.
 pub(super) struct GateOfKey<R: Rule> {
     me: Weak<Self>,
     pub(super) gate: Gate<R>,
-    /// The rule it should follow, and the start of a new state by that; set behind the lock of the shard.
+    /// The rule that it should follow, and the start of the new state if that begins one; set under the lock of the
+    /// shard.
     rule: Mutex<(Arc<R>, Option<Stamp>)>,
     room: Arc<Room>,
     shard: usize,
-    /// Whether its key was forgotten: what it grants from then on is not to be undone by another state of the key.
+    /// Whether its key was forgotten: another state of the key must not undo its later grants.
     detached: AtomicBool,
 }
 
 impl<R: Rule> GateOfKey<R> {
-    /// Notes that its key is forgotten. Others may hold the gate, and it follows the rule of all keys from now on.
+    /// Records that its key was forgotten. Other handles to the gate may exist; it follows the rule of all keys from
+    /// now on.
     pub(super) fn detach(&self) -> WeakGate<R> {
         self.detached.store(true, Ordering::Release);
         self.gate.downgrade()
     }
 
-    /// From when on it equals that of a new key; `None` while anybody uses it, or if nobody knows.
+    /// The moment from which it equals the gate of a new key; `None` while it is used, or if that moment is not known.
     ///
-    /// Called behind the lock of the shard, where nobody can begin to use it. The lock of the gate is taken only if
-    /// nobody else can hold it.
+    /// Called under the lock of the shard, which prevents new users. The lock of the gate is taken only if no other
+    /// handle exists.
     pub(super) fn evictable_from(me: &Arc<Self>, now: Moment) -> Option<Moment> {
         if Arc::strong_count(me) > 1 {
             return None;
@@ -181,17 +183,18 @@ impl<R: Rule> GateOfKey<R> {
         me.gate.evictable_from(now)
     }
 
-    /// Refuses every demand from now on. Behind the lock of the shard only while nobody can wait yet.
+    /// Refuses every demand from now on. May be called under the lock of the shard only while the gate cannot have
+    /// waiters yet.
     pub(super) fn close(&self) {
         self.gate.close();
     }
 
-    /// See [`Gate::pause`]. Behind the lock of the shard only while nobody can wait yet.
+    /// See [`Gate::pause`]. May be called under the lock of the shard only while the gate cannot have waiters yet.
     pub(super) fn pause(&self) {
         self.gate.pause();
     }
 
-    /// Whether nobody uses it.
+    /// Whether there is no lease.
     pub(super) fn is_alone(me: &Arc<Self>) -> bool {
         Arc::strong_count(me) == 1 && me.gate.is_alone()
     }
@@ -200,7 +203,7 @@ impl<R: Rule> GateOfKey<R> {
         self.gate.counted(self.rule().0.learning().is_none())
     }
 
-    /// Says which rule it should follow, behind the lock of the shard. [`Lease::follow`] sees to it.
+    /// Sets the rule that it should follow, under the lock of the shard. [`Lease::follow`] applies it.
     pub(super) fn set_rule(&self, rule: &Arc<R>, start: Option<Stamp>) {
         *self.rule() = (Arc::clone(rule), start);
     }
@@ -241,15 +244,15 @@ impl<R: Rule> Shareable for GateOfKey<R> {
     }
 }
 
-/// The subscribers, as a table knows them.
+/// The subscribers, as seen by a table.
 pub(super) trait OpenFeed<K, R: Rule>: Send + Sync {
-    /// Whether there still are any.
+    /// Returns whether there still are any.
     fn are_left(&self) -> bool;
 
-    /// Has them hear of a gate.
+    /// Subscribes them to a gate.
     fn attach(&self, key: &K, gate: &Gate<R>);
 
-    /// Tells them of a refusal that no gate knows of.
+    /// Reports a refusal that was made without a gate.
     fn refused(&self, key: K, demand: Demand, denied: &Denied, clock: &Clock);
 }
 
@@ -271,13 +274,13 @@ impl<R: Rule> Lease<R> {
         }
     }
 
-    /// What the gate has counted by itself.
+    /// The counts of the gate itself.
     pub(super) fn counted(&self) -> Counted {
         self.held().counted()
     }
 
-    /// Makes the gate follow the rule it should, by `change`. Changes that are made at the same time may reach the gate in
-    /// another order than the table, so it is done again until the gate follows the latest.
+    /// Makes the gate follow the rule that was set, by `change`. Concurrent changes may reach the gate in another order
+    /// than the table, so this repeats until the gate follows the latest.
     pub(super) fn follow(&self, change: impl Fn(&Gate<R>, &R, Option<Stamp>)) {
         let held = self.held();
         loop {
@@ -289,25 +292,25 @@ impl<R: Rule> Lease<R> {
         }
     }
 
-    /// [`Gate::try_acquire`], for a permit of the key.
+    /// Like [`Gate::try_acquire`], for a permit of the key.
     pub(super) fn try_acquire_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
         let spent = spend(self.try_acquire(demand)?);
         Ok(self.permit(spent))
     }
 
-    /// [`LimiterExt::attempt`], for a permit of the key.
+    /// Like [`LimiterExt::attempt`], for a permit of the key.
     pub(super) fn attempt_owned(self, demand: Demand) -> Result<Permit<'static>, Denied> {
         let spent = spend(LimiterExt::attempt(&*self, demand)?);
         Ok(self.permit(spent))
     }
 
-    /// [`Gate::take_up_to`], for a permit of the key.
+    /// Like [`Gate::take_up_to`], for a permit of the key.
     pub(super) fn take_up_to_owned(self, most: u64) -> Permit<'static> {
         let spent = spend(self.take_up_to(most));
         self.permit(spent)
     }
 
-    /// Makes a permit of the key of one that the gate granted.
+    /// Converts a permit of the gate into one of the key.
     pub(super) fn take_over(self, permit: Permit<'_>) -> Permit<'static> {
         self.permit(spend(permit))
     }
@@ -322,7 +325,8 @@ impl<R: Rule> Lease<R> {
         KeyGate { gate, lease }
     }
 
-    /// A permit of the key for what the gate granted. That of a rate has nothing to return, so it does not hold the gate.
+    /// A permit of the key for a grant of the gate. A permit of a rate has nothing to return, so it does not hold the
+    /// gate.
     fn permit(&self, (grant, era): (Grant, Era)) -> Permit<'static> {
         let detached = self.held().detached.load(Ordering::Acquire);
         if R::RETURNS_PERMITS && grant.cost > 0 {
@@ -341,7 +345,7 @@ impl<R: Rule> KeyLease for Lease<R> {
     }
 }
 
-/// What was granted, without the permit.
+/// Converts a permit into the data of its grant.
 fn spend(permit: Permit<'_>) -> (Grant, Era) {
     let spent = (permit.grant(), permit.era());
     permit.forget();
@@ -360,7 +364,7 @@ impl<R: Rule> Drop for Lease<R> {
     fn drop(&mut self) {
         if let Some(held) = self.0.take() {
             let (room, shard) = (Arc::clone(&held.room), held.shard);
-            // Before it is noted, so that whoever sees the note finds the key unused.
+            // Dropped before the mark is set, so that a thread that sees the mark finds the key unused.
             drop(held);
             room.note_end(shard);
         }

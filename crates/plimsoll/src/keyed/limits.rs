@@ -15,9 +15,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Sets a limit for `key` alone, which stays until the key is [forgotten](Self::forget) by name. `carry` sets how
     /// usage is carried over; a key without usage starts as the limit starts.
     ///
-    /// The limit is stored apart from the state of the key. It takes none of the places for states, and stays when the
-    /// state is evicted because it equals that of a new key. At most [`max_keys`](super::KeyedBuilder::max_keys) keys
-    /// can have a limit of their own.
+    /// The limit is stored separately from the state of the key. It does not count towards the number of states, and
+    /// stays when the state is evicted because it equals that of a new key. At most
+    /// [`max_keys`](super::KeyedBuilder::max_keys) keys can have a limit of their own.
     ///
     /// ```
     /// use plimsoll::{Carry, Keyed, Quota, TokenBucket};
@@ -31,7 +31,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If too many keys have a limit of their own.
+    /// Returns an error if too many keys have a limit of their own.
     pub fn set_limit<Q>(&self, key: &Q, mut rule: R, carry: Carry) -> Result<(), Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -63,8 +63,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(())
     }
 
-    /// Removes the state of `key`, and its own limit if it has one. Waiters of the key are still served. Returns
-    /// whether the key was known.
+    /// Removes the state of `key`, and its own limit if it has one. Its waiters are still served. Returns whether the
+    /// key was known.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -133,7 +133,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         let rule = Arc::new(rule);
         let (mut gates, mut detached) = (Vec::new(), Vec::new());
         {
-            // One after the other, or shards would end up with different rules.
+            // One change at a time, or shards would end up with different rules.
             let _changing = shared.changing.lock();
             let exact = rule.refunds_exactly();
             // While some shards still have the other rule, and where keys have rules of their own, both count.
@@ -170,7 +170,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// ```
     pub fn set_queue(&self, queue: Option<Queue>) {
         let shared = &*self.shared;
-        // A gate that is made from now on has it; those that were made before are found below.
+        // Gates that are created from now on have it; earlier ones are found below.
         shared.gates.set_queue(queue);
         for shard in &shared.shards {
             // Gates are changed when the lock of the shard is free: that may wake tasks.
@@ -194,7 +194,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If `max_keys` is 0.
+    /// Returns an error if `max_keys` is 0.
     pub fn set_max_keys(&self, max_keys: usize) -> Result<(), InvalidLimit> {
         if max_keys == 0 {
             return Err(InvalidLimit::new("max_keys", max_keys, "at least 1"));
@@ -203,7 +203,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(())
     }
 
-    /// Closes the limit: refuses all waiters and all later demands, of every key. Permits in use can still be returned.
+    /// Closes the limit, which refuses all waiters and all later demands of every key. Permits in use can still be
+    /// returned.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Reason};
@@ -270,7 +271,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Concurrency, S> {
     ///
     /// # Errors
     ///
-    /// If `limit` is 0.
+    /// Returns an error if `limit` is 0.
     pub fn resize(&self, limit: u64) -> Result<(), InvalidLimit> {
         let rule = Concurrency::try_new(limit)?;
         self.change(rule, Carry::AsIs, |gate, rule, _, _| {

@@ -41,7 +41,7 @@ pub use hash::{KeyHash, KeyHasher};
 /// One limit for each key: a tenant, an address, a route.
 ///
 /// All keys follow one [`Rule`], except those with [a limit of their own](Self::set_limit). A key costs the memory of
-/// its state: 8 bytes beside the key itself for a [`TokenBucket`](crate::TokenBucket) or a
+/// its state: 8 bytes in addition to the key itself for a [`TokenBucket`](crate::TokenBucket) or a
 /// [`FixedWindow`](crate::FixedWindow). Only a key with waiters has a whole [`Gate`].
 ///
 /// ```
@@ -56,11 +56,11 @@ pub use hash::{KeyHash, KeyHasher};
 /// # How many keys
 ///
 /// At most [`max_keys`](KeyedBuilder::max_keys), by default a million. A key with a state that equals that of a new key
-/// is evicted within some seconds, a few at a time as part of other calls, and at once when its place is needed. This
-/// needs no thread, and evicting such a key changes no decision. A state that never equals a new one again, such as
-/// that of a bucket that starts with less than its burst and has filled up since, stays. When all places are taken by
-/// states that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or replaces
-/// the least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
+/// is evicted within seconds, a few at a time as part of other calls, and at once when its place is needed. This needs
+/// no thread, and evicting such a key changes no decision. A state that never again equals a new one stays, such as
+/// that of a bucket that starts with less than its burst and has filled up since. When all places are taken by states
+/// that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or replaces the
+/// least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
 ///
 /// # Keys of text
 ///
@@ -70,14 +70,14 @@ pub use hash::{KeyHash, KeyHasher};
 ///
 /// # Contention
 ///
-/// Keys are spread over shards by a hash with a random seed, so that no caller can choose keys of one shard. A decision
-/// holds the lock of its shard while it reads and updates one state.
+/// Keys are distributed over shards by a hash with a random seed, so that callers cannot choose keys of one shard. A
+/// decision holds the lock of its shard while it reads and updates one state.
 pub struct Keyed<K, R: Rule, S = KeyHash> {
     shared: Arc<Shared<K, R, S>>,
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Keyed<K, R> {
-    /// A limit of `rule` for each key, for at most a million keys, on [`Clock::system`](crate::Clock::system).
+    /// Creates a limit of `rule` for each key, for at most a million keys, on [`Clock::system`](crate::Clock::system).
     pub fn new(rule: R) -> Self {
         Self::builder(rule).build()
     }
@@ -108,8 +108,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason and the time after which the demand would be granted.
-    // Always in line: the less a decision executes, the more of the next one the processor can begin while it waits for memory.
+    /// Returns [`Denied`] with the reason and the time after which the demand would be granted.
+    // Always inlined: the fewer instructions a decision executes, the more of the next one the processor can begin
+    // while it waits for memory.
     #[inline(always)]
     pub fn try_acquire<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<Permit<'_>, Denied>
     where
@@ -127,8 +128,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 shared.gates.totals.granted();
                 Ok(Permit::spent(demand.granted(at)))
             }
-            // In line as well: a refusal that is handed on in memory would be read from there before it has been written, for
-            // which processors make everything wait that follows.
+            // Inlined as well: a refusal passed on in memory would be read before the write has completed, and
+            // processors stall on that.
             Err(left) => match shared.left(now, left) {
                 Open::Refused(denied) => {
                     shared.gates.totals.denied();
@@ -139,8 +140,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Decides a demand. A refusal that the late clock alone may be the cause of is decided once more, by the precise
-    /// time.
+    /// Decides a demand. A refusal that may be due to a late clock alone is decided again, by the precise time.
     fn decide_open<Q>(
         &self,
         key: &Q,
@@ -196,8 +196,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Takes permits of `key`, and waits in the queue of the key if they are not available. See [`Gate::acquire`].
     ///
     /// Each key has a queue of its own: waiters of one key do not delay those of another. Without a
-    /// [queue](KeyedBuilder::queue), demands never wait, and the demand is refused at once. Dropping the future leaves
-    /// the queue.
+    /// [queue](KeyedBuilder::queue), a demand that does not fit is refused at once. Dropping the future leaves the
+    /// queue, and loses no permit.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed, Queue};
@@ -225,11 +225,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         AcquireKey::new(self, key, demand.into())
     }
 
-    /// [`acquire`](Self::acquire) that blocks the thread while it waits. See [`Gate::acquire_blocking`].
+    /// Like [`acquire`](Self::acquire), but blocks the thread while it waits. See [`Gate::acquire_blocking`].
     ///
     /// # Errors
     ///
-    /// [`Denied`] holds the reason.
+    /// Returns [`Denied`] with the reason.
     pub fn acquire_blocking<Q>(
         &self,
         key: &Q,
@@ -242,8 +242,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         crate::blocking::wait(self.acquire(key, demand))
     }
 
-    /// Whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing and stores
-    /// no key.
+    /// Checks whether [`try_acquire`](Self::try_acquire) would grant the demand now. It takes nothing, counts nothing
+    /// and stores no key.
     ///
     /// ```
     /// use plimsoll::{Keyed, TokenBucket};
@@ -256,7 +256,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     pub fn estimate<Q>(&self, key: &Q, demand: impl Into<Demand>) -> Result<(), Denied>
     where
         K: Borrow<Q>,
@@ -265,7 +265,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         self.estimate_after(key, 0, demand.into())
     }
 
-    /// [`estimate`](Self::estimate) after a [charge](Self::charge) of `charged`.
+    /// Like [`estimate`](Self::estimate), as if `charged` had been [charged](Self::charge) before.
     #[doc(hidden)]
     pub fn estimate_after<Q>(&self, key: &Q, charged: u64, demand: Demand) -> Result<(), Denied>
     where
@@ -293,7 +293,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Takes as many permits of `key` as are available, at most `most`. [`Permit::cost`] is the number taken.
+    /// Takes the permits of `key` that are available, at most `most` of them. [`Permit::cost`] is the number taken,
+    /// perhaps 0.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -328,8 +329,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The limiter of one key, to wait for, reserve from, or put into an [`All`](crate::All). The key stays in the
-    /// table as long as this limiter lives, and up to a tenth of a second longer.
+    /// Returns the limiter of one key, to wait for, to reserve from, or to add to an [`All`](crate::All). The key stays
+    /// in the table while this limiter exists, and up to 100 ms longer.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Keyed};
@@ -344,7 +345,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     pub fn gate<Q>(&self, key: &Q) -> Result<Gate<R>, Denied>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -355,13 +356,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Ok(Gate::clone(&*shared.lease(key, now)?))
     }
 
-    /// The number of known keys.
+    /// Returns the number of known keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len.load(Ordering::Relaxed)
     }
 
-    /// Whether no key is known.
+    /// Returns whether no key is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -369,7 +370,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 }
 
 impl<K, R: Rule, S> Keyed<K, R, S> {
-    /// The metadata of its refusals. Permits of rates do not know their limit, and have none.
+    /// Returns the metadata of its refusals. Permits of rates do not know their limit, and have none.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.shared.gates.name.and_then(Name::metadata)

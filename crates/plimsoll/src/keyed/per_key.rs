@@ -1,4 +1,4 @@
-//! A keyed limit as others see it, and what is done to the state of one key without asking.
+//! The trait [`PerKey`] for keyed limits, and changes of the state of one key without a decision.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -16,7 +16,8 @@ use crate::{
 };
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// [`try_acquire`](Self::try_acquire) of a rule that does not depend on time: a known key has a gate, which is asked.
+    /// [`try_acquire`](Self::try_acquire) for a rule that does not depend on time: a known key has a gate, which
+    /// decides.
     #[inline]
     pub(super) fn try_acquire_timeless<Q>(
         &self,
@@ -59,7 +60,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 era,
             };
             let shared = &*self.shared;
-            // The reading that grants on the fast path have, as in a gate.
+            // The same reading as grants on the fast path have, as in a gate.
             let now = shared.gates.clock.now().max(grant.taken);
             let gate = shared.restore(key, now, taken, |turn| {
                 if grant.cost > 0 {
@@ -68,7 +69,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 }
             });
             match gate {
-                // Not behind the lock of the shard: it may wake tasks.
+                // Without the lock of the shard: it may wake tasks.
                 Some(gate) => gate.source().undo_of(grant, whole, era),
                 None if whole => shared.gates.room.undone(),
                 None => {}
@@ -76,7 +77,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         });
     }
 
-    /// Takes `cost` for `key` after the fact, as much as can be taken. See [`Gate::charge`](crate::Gate::charge).
+    /// Takes `cost` for `key` after the fact, or as much of it as can be taken. See
+    /// [`Gate::charge`](crate::Gate::charge).
     ///
     /// ```
     /// use plimsoll::{Keyed, ManualClock, TokenBucket};
@@ -110,7 +112,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// Corrects the cost of a permit of `key` after the work: as if `cost` had been taken when the permit was granted.
+    /// Corrects the cost of a permit of `key` after the work, as if `cost` had been taken when the permit was granted.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -127,7 +129,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Q: Hash + Eq + ToOwned + ?Sized,
     {
         if R::RETURNS_PERMITS {
-            // What is not used is free at once, and there is no permit for more.
+            // The unused part is returned at once. There is no permit for a higher cost.
             drop(permit.split(permit.cost().saturating_sub(cost)));
             return;
         }
@@ -154,8 +156,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
                 let mut estimate = grant.cost;
                 let full_at = turn.rule.full_at(turn.state, turn.now);
                 if !known && full_at.is_some_and(|full_at| full_at <= turn.now) {
-                    // It was forgotten because it was as good as new, and nobody has taken any since: so the whole
-                    // cost is taken of a state that was new then.
+                    // The key was evicted because it was as good as new, and nothing has been taken since: so the whole
+                    // cost is taken from a state that was new then.
                     *turn.state = turn.rule.fresh_key(grant.taken);
                     estimate = 0;
                 }
@@ -174,7 +176,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The standing of `key`: its limit, the remainder, and when there is more. It stores no key.
+    /// Returns the standing of `key`: its limit, the remainder, and the time until more is available. It stores no key.
     ///
     /// A key without a state has the standing of a new key.
     ///
@@ -192,7 +194,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // A late reading may be before the last grant, and would say a token too few.
+        // A late reading may precede the last grant; the remainder would then be a token too low.
         let now = self.shared.gates.clock.precise_now();
         let step = self.shared.view(key, now, |rule, state, seen| {
             Standing::of(rule, state, seen.now)
@@ -223,7 +225,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         Some(standing)
     }
 
-    /// The same for a key that was not known a moment ago.
+    /// The same for a key that was unknown a moment ago.
     fn take_new<Q>(&self, key: &Q, cost: u64, asked: Asked) -> Option<Standing>
     where
         K: Borrow<Q> + From<Q::Owned>,
@@ -236,7 +238,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// The standing of every key without a limit of its own, independent of usage: the limit and its window.
+    /// Returns the standing of every key without a limit of its own, independent of usage: the limit and its window.
     #[must_use]
     pub fn promise(&self) -> Standing {
         let now = self.shared.gates.clock.now();
@@ -292,7 +294,7 @@ where
     #[inline(always)]
     fn spend(&self, key: &Q, cost: u64) -> Option<Moment> {
         if is_timeless::<R>() {
-            // Its keys have gates, which are asked by those who can wait for them.
+            // Its keys have gates; callers that can wait ask those.
             return None;
         }
         let shared = &*self.shared;

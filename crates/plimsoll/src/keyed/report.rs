@@ -1,4 +1,4 @@
-//! Looking at a keyed limit.
+//! Snapshots of a keyed limit.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use crate::gate::Counted;
 use crate::{Moment, Packed, Rule, Snapshot};
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
-    /// The snapshot of one key. `None` if it has no state.
+    /// Returns the snapshot of one key. `None` if it has no state.
     ///
     /// Grants and refusals are counted for all keys together: see [`snapshot`](Self::snapshot).
     ///
@@ -42,8 +42,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         }
     }
 
-    /// A snapshot of all keys together: the sums in use and waiting, and how many demands were granted and refused. The
-    /// limit and the available permits are those of one idle key.
+    /// Returns a snapshot of all keys together: the sums in use and waiting, and the numbers of granted and refused
+    /// demands. The limit and the available permits are those of one idle key.
     ///
     /// It visits every key, one shard at a time, so the sums are not those of a single moment.
     ///
@@ -97,7 +97,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         sum
     }
 
-    /// The `most` keys that are nearest to their limits, the nearest first. It visits every key.
+    /// Returns the `most` keys that are nearest to their limits, the nearest first. It visits every key.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Keyed, Quota};
@@ -120,7 +120,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
             let order = other.saturation().partial_cmp(&one.saturation());
             order.unwrap_or(Ordering::Equal)
         };
-        // Sorted only now and then, so that keys that are far from their limits cost little.
+        // Sorted only occasionally, so that keys that are far from their limits cost little.
         let keep = most.saturating_mul(2).max(64);
         let mut see = |key: &K, snapshot: Snapshot| {
             top.push((key.clone(), snapshot));
@@ -141,8 +141,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
         top
     }
 
-    /// Shows every key of a shard. Gates are to be looked at when this has returned, and the lock of the shard is free:
-    /// whoever holds the lock of a gate may be about to ask the same shard.
+    /// Visits every key of a shard. Gates must be read after this has returned, when the lock of the shard is free: a
+    /// thread that holds the lock of a gate may be about to lock the same shard.
     fn each(
         &self,
         shard: usize,

@@ -1,4 +1,4 @@
-//! Taking ahead of time from the limit of one key.
+//! Reservations from the limit of one key.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -15,8 +15,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     /// Takes permits of `key` for later use: the reservation says when they may be used. See
     /// [`Gate::reserve_owned`](crate::Gate::reserve_owned).
     ///
-    /// The reservation borrows neither the limit nor the key. The key keeps its place as long as the reservation
-    /// exists; dropping the reservation cancels it.
+    /// The reservation borrows neither the limit nor the key. The key is not evicted while the reservation exists.
+    /// Dropping the reservation cancels it.
     ///
     /// ```
     /// use plimsoll::{Keyed, ManualClock, TokenBucket};
@@ -38,7 +38,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
     ///
     /// # Errors
     ///
-    /// If the demand cannot be granted in its time, or there is no room for another key.
+    /// Returns an error if the demand cannot be granted in its time, or there is no room for another key.
     pub fn reserve_owned<Q>(
         &self,
         key: &Q,
@@ -62,7 +62,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Keyed<K, R, S> {
 
 /// A reservation of the gate of a key.
 struct ReservedKey<R: Rule> {
-    // Before the lease: it is cancelled while the key keeps its place.
+    // Dropped before the lease: it is cancelled while the key keeps its place.
     reservation: Reservation<'static>,
     /// `None` when it has become a permit.
     lease: Option<Lease<R>>,

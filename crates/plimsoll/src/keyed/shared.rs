@@ -1,4 +1,4 @@
-//! What all clones of a keyed limit share, and how a key is found, made and forgotten.
+//! The state that all clones of a keyed limit share, and how a key is found, inserted and evicted.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -14,31 +14,32 @@ pub(super) struct Shared<K, R: Rule, S> {
     pub(super) shards: Box<[Shard<K, R>]>,
     pub(super) hasher: S,
     pub(super) gates: Gates,
-    /// May change, so keys may be known that would no longer be let in.
+    /// It may change, so there may be more keys than this.
     pub(super) max_keys: AtomicUsize,
     pub(super) when_full: WhenFull,
-    /// The subscribers, as the tables know them too.
+    /// The subscribers, which the tables hold too.
     pub(super) heard: Mutex<Option<Arc<Listeners<KeyedEvent<K>>>>>,
     /// Held while the rule of all keys changes.
     pub(super) changing: Mutex<()>,
     /// Whether the rules of all keys [refund exactly](Rule::refunds_exactly).
     pub(super) exact: AtomicBool,
-    /// How many keys there are states of, and how many keys have a rule of their own.
+    /// The number of keys with a state, and of keys with a rule of their own.
     pub(super) len: AtomicUsize,
     pub(super) own: AtomicUsize,
-    /// Before this moment no state anywhere can be forgotten: spares a full table the search.
+    /// Before this moment no state of any shard can be evicted, so a full table need not be searched.
     pub(super) evictable_from: AtomicU64,
-    /// The shard to be swept next, and when.
+    /// The shard to be swept next, and the moment.
     pub(super) next_swept: AtomicUsize,
     pub(super) next_sweep: AtomicU64,
 }
 
-/// On cache lines of its own, the first of which is the lock's. Not on pairs of lines: then locks would lie at multiples of 512 bytes,
-/// which share few places of a cache.
+/// Aligned to a cache line, with the lock in the first one. Not aligned to pairs of lines: locks would then lie at
+/// multiples of 512 bytes, which map to few sets of a cache.
 #[repr(align(64))]
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
-/// How often somebody sweeps a part of a shard while there is traffic, in nanoseconds, and how many slots at least.
+/// The interval at which a part of a shard is swept while there is traffic, in nanoseconds, and the least number of
+/// slots swept.
 const SWEEP_EVERY: u64 = 1_000_000;
 const SWEPT_AT_ONCE: usize = 1024;
 
@@ -49,7 +50,7 @@ impl<K, R: Rule> Shard<K, R> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
-    /// The shard of a key, and its hash.
+    /// Returns the shard of a key, and its hash.
     #[inline]
     pub(super) fn locate<Q: Hash + ?Sized>(&self, key: &Q) -> (usize, u64) {
         let hash = self.hasher.hash_one(key);
@@ -58,7 +59,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         (shard, hash)
     }
 
-    /// The table of a shard, with words that are good at `now`.
+    /// Locks the table of a shard, with words that are valid at `now`.
     #[inline]
     pub(super) fn locked(&self, shard: usize, now: Moment) -> MutexGuard<'_, Table<K, R>> {
         let mut table = self.shards[shard].lock();
@@ -68,15 +69,15 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         table
     }
 
-    /// The gate of a key that is known, without a look at the clock: where a rule does not depend on time, that is all there
-    /// is to do. `None` decides nothing; now and then it sends a caller on who knows the time, and sweeps.
+    /// The gate of a known key, found without reading the clock, for rules that do not depend on time. `None` decides
+    /// nothing; it is returned occasionally also for a known key, so that a caller that reads the clock sweeps.
     #[inline]
     pub(super) fn timeless_gate<Q>(&self, key: &Q) -> Option<Lease<R>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // Where the least recently used is evicted, it is noted when a key is used.
+        // If the least recently used key is evicted, the use of a key must be recorded with its moment.
         if !is_timeless::<R>() || self.when_full == WhenFull::EvictLeastRecent {
             return None;
         }
@@ -90,7 +91,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         forgotten
     }
 
-    /// Notes from when on a key can be forgotten.
+    /// Records the moment from which a key can be evicted.
     pub(super) fn note<Q>(&self, table: &mut Table<K, R>, hash: u64, key: &Q, now: Moment)
     where
         K: Borrow<Q>,
@@ -101,20 +102,20 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Notes that a key can be forgotten from this moment on.
+    /// Records that a key can be evicted from this moment on.
     pub(super) fn note_from<Q>(&self, table: &mut Table<K, R>, hash: u64, key: &Q, from: Moment)
     where
         Q: Hash + ?Sized,
     {
         table.note_forgettable_key(hash, key, from);
         let from = table.evictable_from.as_nanos();
-        // Whoever searches all shards raises this first, and then looks at this table behind its lock.
+        // A search of all shards raises this first, and then visits this table under its lock.
         if from < self.evictable_from.load(Ordering::Relaxed) {
             self.evictable_from.fetch_min(from, Ordering::Relaxed);
         }
     }
 
-    /// The table of a shard, with `key` in it, to be [noted](Self::note) when it has been used.
+    /// Locks the table of a shard, with `key` inserted. Call [`note`](Self::note) once the key has been used.
     #[inline(never)]
     pub(super) fn with_key<Q>(
         &self,
@@ -127,7 +128,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         K: Borrow<Q> + From<Q::Owned>,
         Q: Hash + Eq + ToOwned + ?Sized,
     {
-        // Made before anything is changed: it may panic.
+        // Created before anything is changed, because it may panic.
         let mut owned = Some(K::from(key.to_owned()));
         let mut table = self.locked(shard, now);
         let mut found = None;
@@ -156,7 +157,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         Err(self.keys_full(table.rule_of(key)))
     }
 
-    /// Forgets what can be forgotten where the table would have to grow for a new key.
+    /// Evicts keys that can be evicted if the table would otherwise have to grow for a new key.
     #[inline]
     pub(super) fn make_room(&self, table: &mut Table<K, R>, hash: u64, key: &K, now: Moment) {
         let forgotten = table.make_room(hash, key, &self.hasher, now);
@@ -165,12 +166,12 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Takes one of the places, unless all are taken.
+    /// Claims a place for a key, unless all are taken.
     pub(super) fn claim_place(&self) -> Option<Place<'_>> {
         claim(&self.len, self.max_keys()).then(|| Place(&self.len))
     }
 
-    /// Takes one of the places for rules of single keys.
+    /// Claims a place for the rule of a single key.
     pub(super) fn claim_own(&self) -> bool {
         claim(&self.own, self.max_keys())
     }
@@ -183,7 +184,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.max_keys.load(Ordering::Relaxed)
     }
 
-    /// Takes one of the places for another key, if need be that of one of this shard.
+    /// Claims a place for another key, after evicting one of this shard if needed.
     fn take_place(&self, table: &mut Table<K, R>, shard: usize, now: Moment) -> Option<Place<'_>> {
         let free = self.claim_place();
         let free = free.or_else(|| {
@@ -193,10 +194,10 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if free.is_some() || self.when_full == WhenFull::Refuse {
             return free;
         }
-        // Handed on, and not freed: another thread could claim it first.
+        // The place of the evicted key is passed on instead of freed: another thread could claim it first.
         let place = self.evict(table)?;
         if self.len.load(Ordering::Relaxed) > self.max_keys() {
-            // There may be fewer keys than before: one that was evicted too many has no successor.
+            // The maximum was lowered: one more key is evicted, and its place is given up.
             drop(self.evict(table));
         }
         Some(place)
@@ -220,13 +221,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         evicted.then(|| Place(&self.len))
     }
 
-    /// Forgets something of a shard, if anything can be forgotten.
+    /// Evicts a key of a shard, if any can be evicted.
     fn forget_one(&self, table: &mut Table<K, R>, shard: usize, now: Moment) -> bool {
         if self.gates.room.take_ended(shard) {
             table.note_forgettable(now);
         }
         let mut rounds = 0;
-        // What is left of this round, and one more.
+        // The rest of this round, and one more.
         while table.evictable_from <= now && rounds < 2 {
             let (ended, forgotten) = self.sweep_some(table, now);
             if forgotten > 0 {
@@ -237,17 +238,18 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         false
     }
 
-    /// Forgets something anywhere, unless it is known that nothing can be forgotten. Returns the place of a key that was evicted.
+    /// Evicts a key of any shard, unless it is known that none can be evicted. Returns its place if it was evicted as the least
+    /// recently used one.
     fn search_room(&self, now: Moment) -> Option<Place<'_>> {
         let known = self.evictable_from.load(Ordering::Relaxed) <= now.as_nanos();
         if known || self.gates.room.any_ended() {
-            // What is noted during the search is not lost: it lowers this again.
+            // Moments recorded during the search are not lost: they lower this again.
             self.evictable_from.store(u64::MAX, Ordering::Relaxed);
             let mut earliest = Moment::NEVER;
             for (number, shard) in self.shards.iter().enumerate() {
                 let mut table = shard.lock();
                 if self.forget_one(&mut table, number, now) {
-                    // There may be more of it, here and in the shards that come.
+                    // More keys may be evictable, here and in the following shards.
                     earliest = now;
                     break;
                 }
@@ -273,7 +275,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         (ended, forgotten)
     }
 
-    /// Sweeps the next shard if it is time to. Nobody waits for it.
+    /// Sweeps the next shard if a sweep is due and its lock is free.
     #[inline]
     pub(super) fn sweep_now_and_then(&self, now: Moment) {
         let due = self.next_sweep.load(Ordering::Relaxed);
@@ -308,11 +310,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     }
 }
 
-/// The place of a key that is about to be inserted; dropped before that, such as by a key whose hash panics, it is free again.
+/// A place claimed for a key that is about to be inserted. Dropping it, for example because the hash of the key panics, frees the place.
 pub(super) struct Place<'a>(&'a AtomicUsize);
 
 impl Place<'_> {
-    /// The key is there, and has the place.
+    /// Leaves the place to the inserted key.
     pub(super) fn keep(self) {
         std::mem::forget(self);
     }
@@ -324,12 +326,12 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Whether a rule is decided by without knowing the time.
+/// Whether decisions of a rule need no time.
 pub(super) const fn is_timeless<R: Rule>() -> bool {
     R::RETURNS_PERMITS && R::Fast::TIMELESS
 }
 
-/// Counts one more, unless there are `most` already.
+/// Adds one to the count, unless it has reached `most`.
 fn claim(count: &AtomicUsize, most: usize) -> bool {
     let claim = |count: usize| (count < most).then_some(count + 1);
     count

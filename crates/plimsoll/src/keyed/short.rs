@@ -1,4 +1,4 @@
-//! The fast path: a key whose state is a word that is good now, or will be because the key is new.
+//! The fast path: for a key with a state in a word that is valid now, or a new key.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -11,14 +11,14 @@ use super::wide::{LOOK_AGAIN, place};
 use super::word::Word;
 use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule, Standing};
 
-/// What the fast path came to for a key that is known.
+/// The result of the fast path for a known key.
 enum Short {
-    /// This is the new word.
+    /// Granted; this is the new word.
     Taken(u64),
     Left(Left),
 }
 
-/// What the fast path does not grant.
+/// A demand that the fast path does not grant.
 #[derive(Clone, Copy)]
 pub(super) enum Left {
     /// A cost of 1 is refused, by a rule with this limit.
@@ -27,24 +27,24 @@ pub(super) enum Left {
     Open,
 }
 
-/// What the fast path leaves.
+/// What is left to do after the fast path.
 pub(super) enum Open {
     /// Nothing.
     Refused(Denied),
-    /// To decide, in another way.
+    /// The slow path decides.
     At(Asked),
 }
 
-/// When a demand is decided.
+/// The moment at which a demand is decided.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) now: Moment,
-    /// Whether that is the cheap reading of the clock, which may be late.
+    /// Whether it is a cheap reading of the clock, which may be late.
     pub(super) late: bool,
 }
 
 impl Asked {
-    /// By a reading that is not late.
+    /// A moment from a reading that is not late.
     pub(super) fn at(now: Moment) -> Self {
         Self { now, late: false }
     }
@@ -58,7 +58,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Takes for a key whose state is a word, or will be, if that is all there is to do; says when.
+    /// Takes on the fast path, for a known or new key; returns the moment of the grant. `None` decides nothing.
     #[inline]
     pub(super) fn take_short<Q>(&self, key: &Q, cost: u64) -> Option<Moment>
     where
@@ -68,7 +68,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.short(key, self.gates.clock.now(), cost).ok()
     }
 
-    /// The same for a caller that is refused if there is not enough.
+    /// The same for a caller that is refused if too little is available.
     #[inline]
     pub(super) fn try_short<Q>(&self, key: &Q, cost: u64) -> Result<Moment, Open>
     where
@@ -80,7 +80,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         taken.map_err(|left| self.left(now, left))
     }
 
-    /// What is left to do when nothing was granted at `now`.
+    /// Returns what is left to do when nothing was granted at `now`.
     #[inline(always)]
     pub(super) fn left(&self, now: Moment, left: Left) -> Open {
         let Left::Refused(refusal, limit) = left else {
@@ -97,7 +97,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// At which moment it was taken, if it was.
+    /// Takes on the fast path; returns the moment of the grant.
     #[inline(always)]
     pub(super) fn short<Q>(&self, key: &Q, now: Moment, cost: u64) -> Result<Moment, Left>
     where
@@ -112,7 +112,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if !table.is_open(now) {
             return Err(Left::Open);
         }
-        // The lock is released in each arm by itself, so that none of them has to tell what it came to before that.
+        // Each arm releases the lock by itself, so that no result has to be stored across the release.
         match table.take_short(hash, key, now, cost) {
             Some(Short::Taken(_)) => {
                 drop(table);
@@ -129,14 +129,14 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Whether nobody has to sweep before it is decided.
+    /// Whether no sweep is due before the decision.
     #[inline(always)]
     fn is_swept(&self, now: Moment) -> bool {
         now.as_nanos() < self.next_sweep.load(Ordering::Relaxed)
     }
 
-    /// Takes as [`take_short`](Self::take_short) does, and says how the key stands then. If the key is not known, says when that
-    /// was.
+    /// Takes as [`take_short`](Self::take_short) does, and returns the standing of the key after that. If the key is
+    /// not known, returns the moment.
     #[inline]
     pub(super) fn take_seen<Q>(&self, key: &Q, cost: u64) -> Result<Standing, Option<Asked>>
     where
@@ -158,13 +158,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             None => return Err(Some(Asked { now, late: true })),
         };
         let state = R::Fast::unpack(&table.rule, word, now);
-        // A late reading may be before an earlier grant, and would say a token too few.
+        // A late reading may precede an earlier grant; the remainder would then be a token too low.
         let now = self.gates.clock.precise_now().max(now);
         Ok(Standing::of(&*table.rule, &state, now))
     }
 
-    /// Inserts a key that is not known and takes from it, if there is room, its state is a word, and there is nothing to
-    /// remember beside it; says when it was taken, and what the word is.
+    /// Inserts an unknown key and takes from it, if there is room and its state is a word and nothing else; returns the
+    /// moment of the grant, and the word.
     #[inline(never)]
     pub(super) fn insert_short<Q>(
         &self,
@@ -182,7 +182,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         if R::RETURNS_PERMITS || !table.inserts_words() || cost > rule.limit() {
             return None;
         }
-        // Whoever read the clock before the key was forgotten comes after that all the same.
+        // A thread may have read the clock before the key was forgotten, but decides after that.
         let now = now.max(table.forgot_at);
         let mut state = rule.fresh_key(now);
         rule.take(&mut state, now, cost).ok()?;
@@ -211,7 +211,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         now.as_nanos().wrapping_sub(self.begins) < self.short_lasts
     }
 
-    /// Takes for a key whose state is a word that is good now, unless the key is not known.
+    /// Takes for a known key with a state in a word that is valid now.
     #[inline(always)]
     fn take_short<Q: Hash + Eq + ?Sized>(
         &mut self,

@@ -1,8 +1,8 @@
-//! The one step in which a key is found or inserted, decided by and noted, behind the lock of its shard.
+//! The one step in which a key is found or inserted, decided on and recorded, under the lock of its shard.
 //!
-//! Every verb of a keyed limit goes through here. A key whose state is in the table is dealt with on the spot. If it has
-//! a gate, the step ends with a [`Lease`] of the gate, to be asked when the lock is free: a gate wakes tasks, and
-//! a task that is woken may ask the same shard.
+//! Every method of a keyed limit uses this step. A key with its state in the table is decided on directly. If the key
+//! has a gate, the step returns a [`Lease`] of it, to be asked when the lock is free: a gate wakes tasks, and a woken
+//! task may lock the same shard.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -17,47 +17,47 @@ use super::wide::{What, Wide, place, store};
 use crate::stamp::Stamp;
 use crate::{Demand, Denied, Moment, Packed, PackedTake, Reason, Refusal, Rule};
 
-/// What a verb works on.
+/// The part of a key that an operation works on.
 pub(super) struct Turn<'a, R: Rule> {
     pub(super) rule: &'a R,
     pub(super) state: &'a mut R::State,
     pub(super) now: Moment,
     pub(super) closed: bool,
-    /// Since when the state is what it is, if that matters.
+    /// The start of the state, if it matters.
     began: Option<Stamp>,
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// When what has just been taken was granted.
+    /// The stamp of the grant that was just made.
     pub(super) fn stamp(&self) -> Stamp {
         granted(self.began, self.rule.recorded_at(self.state, self.now))
     }
 }
 
-/// What a verb came to.
+/// The result of an operation.
 pub(super) enum Done<T> {
     Answer(T),
-    /// It needs a queue, or a limiter that is kept.
+    /// It needs a queue, or a limiter that outlives the step.
     NeedsGate,
 }
 
-/// How a step ended.
+/// The result of a step.
 pub(super) enum Step<T, R: Rule> {
     Done(T),
-    /// The key has a gate, which is to be asked.
+    /// The key has a gate, which the caller must ask.
     Gate(Lease<R>),
 }
 
-/// What is seen of a key beside its state.
+/// What is known of a key in addition to its state.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) now: Moment,
-    /// Whether the key is known; otherwise the state is that of a new one.
+    /// Whether the key is known; if not, the state is that of a new key.
     pub(super) known: bool,
     pub(super) closed: bool,
 }
 
-/// What a demand does when it does not fit.
+/// What happens to a demand that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     /// It is refused, which the rule may remember.
@@ -68,7 +68,7 @@ pub(super) enum How {
     Wait,
 }
 
-/// What became of a demand behind the lock of a shard.
+/// The result of a demand under the lock of a shard.
 pub(super) enum Decided<R: Rule> {
     Granted(Stamp),
     /// The key has a gate, which decides.
@@ -146,11 +146,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Does something to the state of a key, which is inserted if it is not known.
+    /// Applies an operation to the state of a key, which is inserted if it is not known.
     ///
     /// # Errors
     ///
-    /// If there is no room for another key.
+    /// Returns an error if there is no room for another key.
     pub(super) fn step<Q, T>(
         &self,
         key: &Q,
@@ -180,7 +180,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     {
         let gates = (&self.gates, shard);
         let mut op = Some(op);
-        // Whoever read the clock before the key was forgotten comes after that all the same.
+        // A thread may have read the clock before the key was forgotten, but decides after that.
         let at = table.starts.not_before(now).max(table.forgot_at);
         if let Some(step) = table.apply(hash, key, at, gates, &mut op) {
             return Ok(step);
@@ -192,13 +192,13 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.note(&mut table, hash, key, at);
         match step {
             Some(step) => Ok(step),
-            // It was put there a moment ago, under the same lock.
+            // It was inserted above, under the same lock.
             None => Err(self.keys_full(table.rule_of(key))),
         }
     }
 
-    /// Does something to the state of a key that may have become as good as new by that, if the key is known and its
-    /// state still knows of what was `taken` then.
+    /// Applies an operation that may make the state of a key as good as new, if the key is known and its state still
+    /// contains what was `taken`.
     pub(super) fn restore<Q>(
         &self,
         key: &Q,
@@ -228,7 +228,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         }
     }
 
-    /// Looks at the state of a key, or at that of a new one if it is not known.
+    /// Reads the state of a key, or that of a new key if it is not known.
     pub(super) fn view<Q, T>(
         &self,
         key: &Q,
@@ -245,7 +245,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         table.view(hash, key, now, see)
     }
 
-    /// Takes from a state, or says why not. With `noted` the rule may remember the refusal.
+    /// Takes from a state, or returns the refusal. With `noted` the rule may remember the refusal.
     pub(super) fn take(
         &self,
         rule: &R,
@@ -273,7 +273,7 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
         self.explain(rule, state, now, closed)
     }
 
-    /// What a refusal tells the caller.
+    /// The error of a refusal.
     fn explain(&self, rule: &R, state: &R::State, now: Moment, refusal: Refusal) -> Denied {
         let full_at = rule
             .full_at(state, now)
@@ -293,7 +293,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 }
 
 impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
-    /// Does something to the state of a key, if it is known. A key whose permits are returned always has a gate.
+    /// Applies an operation to the state of a key, if it is known. A key of a limit whose permits are returned always
+    /// has a gate.
     ///
     /// `op` is used up unless the key is not known, or has a gate.
     fn apply<Q, T>(
@@ -349,7 +350,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
             }
         }
         let found = wide.get_mut(place(entry.word.get())?)?.as_mut()?;
-        // Time that steps back stands still, so that what is granted is granted at the moment the rule records.
+        // A step back of the clock counts as no passage of time, so that a grant has the moment that the rule records.
         let now = found.used.max(now);
         found.used = now;
         let began = starts.of_key(found.began, found.own.is_some());

@@ -1,4 +1,4 @@
-//! What does not fit a word.
+//! States that do not fit a word.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use super::key_gate::GateOfKey;
 use crate::stamp::Stamp;
 use crate::{Moment, Rule};
 
-/// What is in use now is looked at again after this time, to see whether it can be forgotten. Mostly it need not be:
-/// whoever ends the use leaves a note. Only gates that callers keep themselves end without one.
+/// The time after which a state in use is checked again for eviction. Usually no check is needed, because a lease that
+/// ends sets a mark. Only gates that callers hold themselves end without one.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Set in a word that says where to look.
+/// Set in a word that holds a position instead of a state.
 const WIDE: u64 = 1 << 63;
 
 pub(super) struct Wide<R: Rule> {
     pub(super) what: What<R>,
     /// The rule of the key, if it has one of its own.
     pub(super) own: Option<Arc<R>>,
-    /// Since when it is what it is, if what was granted before can no longer be undone.
+    /// The start of the state, if earlier grants can no longer be undone.
     pub(super) began: Option<Stamp>,
     pub(super) used: Moment,
 }
@@ -29,7 +29,7 @@ pub(super) enum What<R: Rule> {
     Gate(Arc<GateOfKey<R>>),
 }
 
-/// Puts what does not fit a word beside the table; returns the word that says where.
+/// Stores a state that does not fit a word outside of the table; returns the word with its position.
 pub(super) fn store<R: Rule>(
     wide: &mut Vec<Option<Wide<R>>>,
     free: &mut Vec<usize>,
@@ -43,7 +43,7 @@ pub(super) fn store<R: Rule>(
     WIDE | place as u64
 }
 
-/// Where the word says to look, if it does.
+/// The position in the word, if it holds one.
 #[inline]
 pub(super) fn place(word: u64) -> Option<usize> {
     (word & WIDE != 0).then_some((word & !WIDE) as usize)
@@ -59,7 +59,7 @@ impl<R: Rule> Wide<R> {
         }
     }
 
-    /// From when on it equals the state of a new key. `rule` is that of keys without one of their own.
+    /// The moment from which it equals the state of a new key. `rule` is that of keys without one of their own.
     pub(super) fn evictable_from(&self, rule: &R, now: Moment) -> Moment {
         let rule = self.own.as_deref().unwrap_or(rule);
         let from = match &self.what {

@@ -2,8 +2,7 @@
 
 use std::num::NonZeroU64;
 
-/// A word as it is kept: any but the greatest number, and never 0, so that a slot without an entry needs no room to
-/// say so.
+/// A word as it is stored: any number but the largest, and never 0, so that an empty slot needs no extra room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(NonZeroU64);
 

@@ -71,7 +71,7 @@ pub trait Internals: Limiter {
         Parts::default()
     }
 
-    /// The limiter behind a name, for callers that wait for several limiters at once.
+    /// Returns the limiter behind a name, for callers that wait for several limiters at once.
     fn target(&self) -> Option<Result<Target, Denied>> {
         None
     }

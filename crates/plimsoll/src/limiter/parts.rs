@@ -59,7 +59,7 @@ impl Target {
         Self { of, watch }
     }
 
-    /// A limiter.
+    /// Creates a limiter.
     #[must_use]
     pub fn limiter(limiter: Arc<dyn Limiter>) -> Self {
         let (of, watch) = (TargetOf::Limiter(limiter), None);

@@ -42,16 +42,16 @@ use crate::{
 /// The limit is never exceeded. A partition has a right to its share of the limit, rounded down, at least 1. It may use
 /// more while other partitions do not use theirs: a share that its partition has not asked for in a while
 /// ([`lend_after`](Self::lend_after), by default a second) can be borrowed. When its partition asks again, borrowers
-/// get nothing more until it has its share, but hold their permits until their work is done. So a partition with a
-/// borrowed share waits for that work, in the queue of the gate if it has one.
+/// are granted nothing more until it has its share, but keep their permits until their work is done. So a partition
+/// with a lent share waits for that work, in the queue of the gate if it has one.
 ///
 /// Shares follow the limit when it changes, as that of an [`Adaptive`](crate::adaptive::Adaptive) rule does.
 ///
 /// # When to use it
 ///
-/// For kinds of work that share one capacity and must not starve each other: live and batch requests, tenants of a plan,
-/// readers and writers. A [`Priority`](crate::Priority) is for work of which one kind always goes first. A
-/// [`Keyed`](crate::Keyed) limit is for callers that each have a limit of their own, and share nothing.
+/// For kinds of work that share one capacity and must not starve each other: live and batch requests, tenants of a
+/// plan, readers and writers. If one kind of work always goes first, use a [`Priority`](crate::Priority). If callers
+/// share nothing and each has a limit of its own, use a [`Keyed`](crate::Keyed) limit.
 ///
 /// # By key
 ///
@@ -66,8 +66,9 @@ pub struct Partitions<R: Rule> {
 
 /// One of the [`Partitions`] of a limit: a limiter of its own.
 ///
-/// A clone is a handle to the same partition. A refusal by its share carries its name, one by the whole limit that of
-/// the gate. [`Limiter::snapshot`] shows its share as the limit, and its permits as in use.
+/// A clone is a handle to the same partition. A refusal by its share carries the name of the partition; a refusal by
+/// the whole limit carries that of the gate. [`Limiter::snapshot`] shows its share as the limit, and its permits as in
+/// use.
 ///
 /// ```
 /// use plimsoll::{Concurrency, Gate, Limiter, Partitions};
@@ -88,7 +89,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Panics
     ///
-    /// If there are no partitions, if two have the same name, or if a weight is 0.
+    /// Panics if there are no partitions, if two have the same name, or if a weight is 0.
     #[track_caller]
     pub fn new<'a>(gate: Gate<R>, weights: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
         match Self::try_new(gate, weights) {
@@ -105,7 +106,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Errors
     ///
-    /// If there are no partitions, if two have the same name, or if a weight is 0.
+    /// Returns an error if there are no partitions, if two have the same name, or if a weight is 0.
     pub fn try_new<'a>(
         gate: Gate<R>,
         weights: impl IntoIterator<Item = (&'a str, u32)>,
@@ -161,16 +162,16 @@ impl<R: Rule> Partitions<R> {
         })
     }
 
-    /// Sets how long a share is not lent after its partition last asked for it. Default: 1 second. It is lent after
-    /// twice that time at the latest.
+    /// Sets how long a share is not lent after its partition last asked for it. Default: 1 second. It is lent at the
+    /// latest after twice that time.
     ///
-    /// A short time uses the limit better while kinds of work come and go. A long one reserves the share of a partition
-    /// that asks now and then, and must not wait for borrowers.
+    /// A short time makes better use of the limit when the mix of work changes often. A long time reserves the share of
+    /// a partition that asks rarely and must not wait for borrowers.
     pub fn lend_after(&self, idle: Duration) {
         lock(&self.shared.shares).set_lend_after(saturating_nanos(idle).max(1));
     }
 
-    /// The partition of this name.
+    /// Returns the partition with this name.
     ///
     /// `None` if there is none; [`of_key`](Self::of_key) falls back to the partition of [others](Self::others).
     #[must_use]
@@ -183,7 +184,7 @@ impl<R: Rule> Partitions<R> {
         names.position(|known| known.as_str() == Some(name))
     }
 
-    /// The gate with the shared limit.
+    /// Returns the gate with the shared limit.
     ///
     /// Changes of the gate, such as [`resize`](Gate::resize), apply to all partitions. Permits taken from the gate
     /// itself count against no share, and reduce the limit for all of them.
@@ -200,7 +201,7 @@ impl<R: Rule> Limiter for Partition<R> {
         Ok(self.part.adopt(claim, permit))
     }
 
-    /// Waits for room in the limit, in the queue of its gate; never for more than the partition may have.
+    /// Waits for room in the limit, in the queue of its gate. A demand above what the partition may have is refused.
     fn acquire(&self, demand: Demand) -> Acquire<'_> {
         Acquire::from_future(self.part.acquire(demand))
     }

@@ -94,7 +94,7 @@ impl<R: Rule> Part<R> {
 
 impl<R: Rule> Source for Part<R> {
     fn give_back(&self, grant: Grant, outcome: Outcome) {
-        // Before the gate may wake a task that asks for it.
+        // Released before the gate may wake a task that asks for it.
         self.release(grant.cost);
         self.shared.gate.source().give_back(grant, outcome);
     }

@@ -31,7 +31,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Panics
     ///
-    /// If there is no such partition. [`try_others`](Self::try_others) returns an error instead.
+    /// Panics if there is no such partition. [`try_others`](Self::try_others) returns an error instead.
     #[must_use]
     #[track_caller]
     pub fn others(self, name: &str) -> Self {
@@ -41,11 +41,11 @@ impl<R: Rule> Partitions<R> {
         }
     }
 
-    /// [`others`](Self::others), for names from outside the program.
+    /// Like [`others`](Self::others), but returns an error instead of panicking. For names from outside the program.
     ///
     /// # Errors
     ///
-    /// If there is no such partition.
+    /// Returns an error if there is no such partition.
     pub fn try_others(mut self, name: &str) -> Result<Self, InvalidLimit> {
         let known = self.position(name);
         let unknown = || InvalidLimit::new("others", name, "the name of a partition");
@@ -69,7 +69,7 @@ impl<R: Rule> Partitions<R> {
     ///
     /// # Errors
     ///
-    /// If there is no such partition, or a weight is 0. Then nothing has changed.
+    /// Returns an error if there is no such partition, or a weight is 0. Nothing is then changed.
     pub fn set_weights<'a>(
         &self,
         weights: impl IntoIterator<Item = (&'a str, u32)>,
@@ -87,23 +87,23 @@ impl<R: Rule> Partitions<R> {
         Ok(())
     }
 
-    /// The snapshot of a partition, by its name or a key of it.
+    /// Returns the snapshot of the partition of a key, such as its name.
     #[must_use]
     pub fn snapshot_of(&self, key: &str) -> Option<Snapshot> {
         self.of_key(key).ok().map(Limiter::snapshot)
     }
 
-    /// The names of the partitions.
+    /// Returns the names of the partitions.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = self.shared.names.iter();
         names.filter_map(|name| name.as_str())
     }
 
-    /// The partition of a key.
+    /// Returns the partition of a key.
     ///
     /// # Errors
     ///
-    /// If the key names no partition, and no partition is set for [others](Self::others).
+    /// Returns an error if the key names no partition, and no partition is set for [others](Self::others).
     pub fn of_key(&self, key: &str) -> Result<&Partition<R>, Denied> {
         let index = self.position(key).or(self.others);
         let part = index.and_then(|index| self.parts.get(index));

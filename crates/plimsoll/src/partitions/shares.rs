@@ -75,7 +75,7 @@ impl Shares {
         limit.saturating_sub(kept).max(share)
     }
 
-    /// Sets `cost` aside for a partition, or returns how much of it it may have.
+    /// Sets `cost` aside for a partition, or returns the part of it that the partition may have.
     pub(super) fn claim(
         &mut self,
         index: usize,

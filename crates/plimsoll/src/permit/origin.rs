@@ -15,7 +15,7 @@ impl Flags {
     pub(super) const ALIVE: u8 = 1;
     /// While it is alive, dropping it returns it. Cleared together with `ALIVE`.
     pub(super) const RETURNS: u8 = 2;
-    /// It is a whole grant, and not split off from one.
+    /// The permit is a whole grant, and not a part that was split off.
     pub(super) const WHOLE: u8 = 4;
 
     #[inline]

@@ -27,13 +27,14 @@ impl Chance {
     }
 }
 
-/// So many places are tried before the list is walked.
+/// The number of places that are tried before the list is walked.
 const TRIES: usize = 16;
 
 impl Waiters {
     /// The waiter behind which a new demand of `class` joins, if every place is as likely as any other: `None` for the front.
     ///
-    /// Mostly a look at one or two nodes of the arena. If few of its nodes wait, the list is short, and walked.
+    /// Usually this reads one or two nodes of the arena. If few of its nodes are waiters, the list is short, and is
+    /// walked.
     pub(super) fn random_place(&mut self, class: usize, seed: Option<u64>) -> Link {
         let count = self.lists[class].count;
         let place = self.chance.below(count + 1, seed);

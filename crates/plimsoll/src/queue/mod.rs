@@ -16,13 +16,14 @@ pub(crate) use waiters::Waiters;
 
 /// The settings of the queue in which demands wait.
 ///
-/// `bound` is the maximum that may wait, in permits. There are three orders, each with defaults that suit it:
+/// `bound` is the maximum that may wait, in permits (see [`Counts`]). There are three orders, each with suitable
+/// defaults:
 ///
 /// - [`fifo`](Self::fifo): first come, first served. When the queue is full a new demand is refused. No demand passes
 ///   the head of the queue, even if its smaller cost would fit.
 /// - [`lifo`](Self::lifo): last come, first served. When the queue is full the oldest waiter is evicted. A new demand
-///   that fits is granted at once, although others wait. Under overload the callers of the newest requests are the ones
-///   that still wait for an answer.
+///   that fits is granted at once, although others wait. Under overload, the callers of the newest requests are those
+///   most likely to be still waiting for an answer.
 /// - [`random`](Self::random): each waiter is as likely as any other to be the next. When the queue is full a new
 ///   demand is refused. No demand passes the queue.
 ///
@@ -30,12 +31,13 @@ pub(crate) use waiters::Waiters;
 ///
 /// # How late waiters are served
 ///
-/// A waiter gets a returned permit at once. One that waits for a refill is served at the moment from which on it fits, on a clock
-/// that is [moved by hand](crate::ManualClock) or tokio's. On the machine's clock a thread has to be woken for that, which costs
-/// more than to serve many, so the waiters of a [`TokenBucket`](crate::TokenBucket) are served together: when a third of what waits fits,
-/// at the latest when the first of them is late by a third of what it has waited, and before the bucket is full. So no refill
-/// is lost, no more is granted than the bucket allows, and a waiter with a time-out is served or refused as if it were served alone. Up to
-/// five permits that wait are served one by one. The time that the machine takes to wake a thread is added in any case.
+/// A waiter gets a returned permit at once. On a [manual](crate::ManualClock) clock or tokio's, a waiter for a refill
+/// is served at the moment from which it fits. On the machine's clock a thread has to be woken for that, which costs
+/// more than serving many waiters, so the waiters of a [`TokenBucket`](crate::TokenBucket) are served in batches: when
+/// a third of the waiting costs fits, at the latest when the first waiter is late by a third of its wait, and before
+/// the bucket is full. So no refill is lost, no more is granted than the bucket allows, and a waiter with a time-out is
+/// served or refused as if it were served alone. If at most five permits wait, they are served one by one. The time
+/// that the machine takes to wake a thread is added in any case.
 ///
 /// ```
 /// use plimsoll::{Counts, Full, Queue};
@@ -85,9 +87,9 @@ pub(crate) enum Order {
 pub enum Full {
     /// The new demand.
     Incoming,
-    /// The waiters that have waited longest, as many as needed to make room for the new demand.
+    /// The waiters that have waited longest, until there is room for the new demand.
     Oldest,
-    /// The waiters that came last before the new demand.
+    /// The waiters that joined last before the new demand, until there is room for it.
     Newest,
 }
 
@@ -114,7 +116,7 @@ pub enum Counts {
 }
 
 impl Queue {
-    /// First in, first out; a new demand is refused when the queue is full.
+    /// Serves waiters first in, first out. When the queue is full, a new demand is refused.
     pub const fn fifo(bound: u64) -> Self {
         Self {
             bound,
@@ -125,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Last in, first out; the oldest waiter is evicted when the queue is full.
+    /// Serves waiters last in, first out. When the queue is full, the oldest waiter is evicted.
     pub const fn lifo(bound: u64) -> Self {
         Self {
             order: Order::Lifo,
@@ -134,10 +136,10 @@ impl Queue {
         }
     }
 
-    /// Serves waiters at random; a new demand is refused when the queue is full.
+    /// Serves waiters in random order. When the queue is full, a new demand is refused.
     ///
-    /// No caller can gain by asking early or often: every waiter of a class has the same chance. The random numbers
-    /// come from the system, unless a [seed](Self::seed) is set.
+    /// Every waiter of a class has the same chance, so no caller gains by asking early. The random numbers come from
+    /// the system, unless a [seed](Self::seed) is set.
     ///
     /// ```
     /// use plimsoll::{Concurrency, Gate, Queue};
@@ -146,8 +148,8 @@ impl Queue {
     /// # assert!(pool.try_acquire(1).is_ok());
     /// ```
     ///
-    /// The moment at which a waiter is served is not known: a time-out is applied when it has passed, and a refusal has
-    /// no retry time.
+    /// The moment at which a waiter will be served is not known in advance: a time-out applies once it has passed, and
+    /// a refusal has no retry time.
     pub const fn random(bound: u64) -> Self {
         Self {
             order: Order::Random { seed: None },

@@ -1,4 +1,4 @@
-//! Joining at the end and being served from the front, while all wait for this limiter alone and without a deadline.
+//! Joining the tail and leaving from the head, while all waiters wait for this limiter alone and without a deadline.
 
 use std::task::Waker;
 
@@ -7,7 +7,7 @@ use super::waiters::{Waiters, weight};
 use crate::Moment;
 use crate::stamp::Stamp;
 
-/// The waiter that is served next, and what the one after it asks for.
+/// The waiter that is served next, and the cost of the one after it.
 #[derive(Clone, Copy)]
 pub(crate) struct Front {
     index: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Front {
 }
 
 impl Waiters {
-    /// Joins the end of its class, with the waker, which is taken.
+    /// Joins the tail of its class, and takes the waker.
     #[inline(always)]
     pub(crate) fn push_last(
         &mut self,
@@ -58,7 +58,8 @@ impl Waiters {
         })
     }
 
-    /// Takes the first waiter out of the queue. Its place is free at once: the waiter reads its grant from a cell, and not from here.
+    /// Takes the first waiter out of the queue. Its place is free at once, because the waiter reads its grant from a
+    /// cell.
     #[inline]
     pub(crate) fn hand_over(&mut self, front: Front) -> (Ticket, Option<Waker>) {
         let node = &mut self.nodes[front.index as usize];

@@ -10,12 +10,12 @@ use super::waiters::{Link, Waiters};
 use super::{Order, Queue};
 use crate::{Demand, Moment};
 
-/// The age of a waiter: since when it waits, by the clock of the queue.
+/// The age of a waiter: the moment from which it has waited, by the clock of the queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Since {
     pub(crate) joined: Moment,
     pub(crate) age: Age,
-    /// The bound of the queue when the wait began. It applies to this waiter even if the queue has another bound by now.
+    /// The bound of the queue when the wait began. It applies to this waiter even if the bound has changed since.
     pub(crate) room: u64,
 }
 
@@ -103,7 +103,7 @@ impl Waiters {
         self.nodes[ticket.index as usize].age != Age::NONE
     }
 
-    /// Tells the owner of a place that there is room for it, once.
+    /// Notifies the owner of a place, once, that there is room for it.
     pub(crate) fn offer(&mut self, ticket: Ticket) -> Option<Waker> {
         let node = &mut self.nodes[ticket.index as usize];
         if std::mem::replace(&mut node.offered, true) {
@@ -112,7 +112,7 @@ impl Waiters {
         node.waker.take()
     }
 
-    /// Takes the notification back: there is no room for the waiter after all.
+    /// Withdraws the notification: there is no room for the waiter after all.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
         self.nodes[ticket.index as usize].offered = false;
     }

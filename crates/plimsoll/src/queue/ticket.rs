@@ -3,8 +3,8 @@ use crate::stamp::Stamp;
 
 /// A place in the queue.
 ///
-/// Places are reused; the generation distinguishes a new owner from an old one. It is never used twice: an owner may learn
-/// what has become of its place when the place has had any number of owners since.
+/// Places are reused; the generation distinguishes a new owner from an old one. A generation is never used twice: an
+/// owner may read the status of its place after any number of later owners.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket {
     pub(super) index: u32,
@@ -18,7 +18,7 @@ impl Ticket {
         self.index as usize
     }
 
-    /// How many owners the place had before.
+    /// The number of earlier owners of the place.
     #[inline]
     pub(crate) const fn generation(self) -> u64 {
         self.generation
@@ -34,7 +34,7 @@ impl Age {
     pub(crate) const NONE: Self = Self(0);
 }
 
-/// What has become of a waiter.
+/// The status of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     Waiting,

@@ -20,10 +20,10 @@ pub(crate) struct Waiters {
     /// The sum of the weights of all waiters.
     pub(super) queued: u128,
     pub(super) count: usize,
-    /// How many waiters wait for several limiters at once.
+    /// The number of waiters that wait for several limiters at once.
     pub(super) several: usize,
     pub(super) chance: Chance,
-    /// Deadlines of waiters. The entry of a waiter that leaves early stays until it comes up.
+    /// Deadlines of waiters. The entry of a waiter that leaves early stays until it reaches the top.
     deadlines: BinaryHeap<Reverse<(Moment, Ticket)>>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Node {
     pub(super) joined: Moment,
     pub(super) class: usize,
     pub(super) age: Age,
-    /// Of a waiter for several limiters: whether it was woken because there is room for it here.
+    /// For a waiter for several limiters: whether it was woken because there is room for it here.
     pub(super) offered: bool,
     pub(super) status: Status,
     pub(super) waker: Option<Waker>,
@@ -173,7 +173,7 @@ impl Waiters {
         Some((self.ticket(index), self.nodes[index as usize].cost))
     }
 
-    /// The waiter that is served next, and since when it has waited.
+    /// The waiter that is served next, and the moment at which it joined.
     pub(crate) fn head_joined(&self, order: Order) -> Option<(Ticket, Moment)> {
         let (ticket, _) = self.head(order)?;
         Some((ticket, self.nodes[ticket.index as usize].joined))

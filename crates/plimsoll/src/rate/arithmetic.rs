@@ -24,8 +24,7 @@ pub(super) fn div_ceil(a: u128, b: u64) -> u64 {
 
 /// ⌊a · b / c⌋ and whether that is exact; at most `u128::MAX`. `b` and `c` must be below 2^126, and `c` not 0.
 ///
-/// The product may have 254 bits, so it is divided as it is built, bit by bit: this is for limits that change, not
-/// for decisions.
+/// The product may have 254 bits, so the division proceeds bit by bit. Use it for changes of limits, not for decisions.
 pub(super) fn mul_div(a: u128, b: u128, c: u128) -> (u128, bool) {
     let (mut quotient, mut rest) = (0_u128, 0_u128);
     for bit in (0..128 - a.leading_zeros()).rev() {

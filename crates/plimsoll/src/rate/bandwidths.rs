@@ -6,8 +6,8 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// # What it grants
 ///
-/// The minimum of the buckets. A cost is taken from all of them or from none, in one step, so no bucket is charged for
-/// the refusal of another; the limit is the smallest burst.
+/// A cost that all buckets grant. It is taken from all of them or from none, in one step, so no bucket is charged for
+/// the refusal of another. The limit is the smallest burst.
 ///
 /// # What it remembers
 ///
@@ -15,8 +15,8 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// # When to choose it
 ///
-/// For a short limit on bursts and a long one on volume, of one kind of cost. [`All`](crate::All) combines limiters of
-/// different kinds, with queues and names of their own.
+/// To combine a short-term limit on bursts with a long-term limit on volume. [`All`](crate::All) combines limiters of
+/// different kinds, each with its own queue and name.
 ///
 /// ```
 /// use plimsoll::{Bandwidths, Gate, Quota, TokenBucket};
@@ -46,7 +46,8 @@ pub type Fillings = Box<[Filling]>;
 impl Bandwidths {
     /// Combines `buckets`.
     ///
-    /// A refused demand is ready when the last of them has enough tokens; the reason is the same for all.
+    /// The retry time of a refusal is that of the last bucket to have enough tokens. The reason does not depend on the
+    /// bucket.
     ///
     /// ```
     /// use plimsoll::{Bandwidths, Gate, ManualClock, Quota, TokenBucket};
@@ -69,7 +70,7 @@ impl Bandwidths {
     ///
     /// # Panics
     ///
-    /// If `buckets` is empty.
+    /// Panics if `buckets` is empty.
     #[track_caller]
     pub fn new(buckets: impl IntoIterator<Item = TokenBucket>) -> Self {
         match Self::try_new(buckets) {
@@ -82,7 +83,7 @@ impl Bandwidths {
     ///
     /// # Errors
     ///
-    /// If `buckets` is empty.
+    /// Returns an error if `buckets` is empty.
     pub fn try_new(buckets: impl IntoIterator<Item = TokenBucket>) -> Result<Self, InvalidLimit> {
         Self::try_named(buckets.into_iter().map(|bucket| (None, bucket)))
     }
@@ -91,7 +92,7 @@ impl Bandwidths {
     ///
     /// # Panics
     ///
-    /// If `buckets` is empty, or an id is used twice.
+    /// Panics if `buckets` is empty, or an id is used twice.
     #[track_caller]
     pub fn named<'a>(buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>) -> Self {
         match Self::try_named(buckets) {
@@ -100,8 +101,8 @@ impl Bandwidths {
         }
     }
 
-    /// Combines `buckets`, each with an optional id: on a [replacement](crate::Gate::replace), buckets of the same id
-    /// carry over their tokens.
+    /// Combines `buckets`, each with an optional id. When the rule is [replaced](crate::Gate::replace), a bucket takes
+    /// over the tokens of the bucket with the same id.
     ///
     /// ```
     /// use plimsoll::{Bandwidths, Carry, Gate, ManualClock, Quota, TokenBucket};
@@ -119,7 +120,7 @@ impl Bandwidths {
     ///
     /// # Errors
     ///
-    /// If `buckets` is empty, or an id is used twice.
+    /// Returns an error if `buckets` is empty, or an id is used twice.
     pub fn try_named<'a>(
         buckets: impl IntoIterator<Item = (Option<&'a str>, TokenBucket)>,
     ) -> Result<Self, InvalidLimit> {
@@ -143,7 +144,7 @@ impl Bandwidths {
         })
     }
 
-    /// The buckets that must all grant.
+    /// Returns the buckets that must all grant.
     pub fn buckets(&self) -> impl Iterator<Item = &TokenBucket> {
         self.rules()
     }

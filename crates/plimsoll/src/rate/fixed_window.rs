@@ -7,34 +7,34 @@ use crate::{Carry, Moment, Packed, PackedTake, Quota, Refusal, Rule};
 ///
 /// # What it grants
 ///
-/// Up to the limit in each window, at any time within it. Around the border between two windows up to twice the limit
-/// can pass in a moment: all of the old window at its end, all of the new one at its beginning.
+/// Up to the limit in each window, at any time within it. Around the boundary between two windows up to twice the limit
+/// can pass at once: the whole limit at the end of one window, and again at the start of the next.
 ///
 /// # What it remembers
 ///
-/// The number of the window and the usage in it: 8 bytes, decided without a lock. A refund returns usage of the same
-/// window; usage of an earlier window has expired with it.
+/// The number of the window and the usage in it, in 8 bytes. A decision takes no lock. A refund returns usage of the
+/// same window; usage of an earlier window has expired with it.
 ///
 /// # The formula
 ///
-/// Window k reaches from `start + k · period` up to, not including, `start + (k + 1) · period`. A demand of cost c at
-/// the moment t is granted if the usage of the window of t, and c, are together at most the limit; a refused demand is
-/// ready when the next window begins.
+/// Window k lasts from `start + k · period` up to, not including, `start + (k + 1) · period`. A demand of cost c at the
+/// moment t is granted if the usage in the window of t plus c is at most the limit; a refused demand can be retried
+/// when the next window begins.
 ///
 /// # When to choose it
 ///
-/// When a contract speaks of windows, or when many processes must agree on when a limit renews: windows
-/// [aligned to the epoch](Self::aligned_to_epoch) begin at the same moments everywhere. Otherwise a
-/// [`TokenBucket`](crate::TokenBucket) is as cheap and has no borders, and a [`SlidingWindow`](crate::SlidingWindow)
+/// When a contract is stated in windows, or when many processes must agree on when a limit renews: windows [aligned to
+/// the epoch](Self::aligned_to_epoch) begin at the same moments everywhere. Otherwise a
+/// [`TokenBucket`](crate::TokenBucket) costs the same and has no boundaries, and a [`SlidingLog`](crate::SlidingLog)
 /// grants no more than the limit in any window.
 ///
 /// # At the edges
 ///
-/// - A refusal reports the end of the window, so all refused callers come back at the same moment. A queue, or jitter
-///   of the callers, spreads them.
-/// - A [charge](crate::Gate::charge) above the remainder uses the window up; the excess is not charged to the next
+/// - A refusal reports the end of the window, so all refused callers retry at the same moment. A queue, or jitter in
+///   the callers, spreads them.
+/// - A [charge](crate::Gate::charge) above the remainder uses up the window; the excess is not charged to the next
 ///   window.
-/// - Time that steps back stays in the latest window.
+/// - If the clock steps back, the latest window stays current.
 ///
 /// ```
 /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
@@ -80,7 +80,7 @@ const INDEX_BITS: u32 = 31;
 const MOST_PACKED: u64 = (1 << USED_BITS) - 1;
 
 impl FixedWindow {
-    /// A limit of the quota's units in each of its periods, counted from the start of the limiter.
+    /// Creates a limit of the quota's units in each of its periods, counted from the start of the limiter.
     ///
     /// ```
     /// use plimsoll::{FixedWindow, Gate, ManualClock, Quota};
@@ -125,12 +125,12 @@ impl FixedWindow {
         self
     }
 
-    /// The quota of each window.
+    /// Returns the quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
     }
 
-    /// Whether windows are counted from the origin of the clock.
+    /// Returns whether windows are counted from the origin of the clock.
     #[must_use]
     pub const fn is_aligned_to_epoch(&self) -> bool {
         matches!(self.align, Align::Epoch)
@@ -280,7 +280,7 @@ impl Packed<Self> for FixedWindow {
         }
     }
 
-    /// Mostly the window is the same as before, and taking is an addition.
+    /// Usually the window is the same as before, and taking is an addition.
     #[inline(always)]
     fn take_packed(rule: &Self, word: u64, now: Moment, cost: u64) -> PackedTake {
         let current = rule.window.index(now.nanos_since(rule.origin));

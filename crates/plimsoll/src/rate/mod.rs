@@ -7,20 +7,20 @@
 //! |---|---|---|---|
 //! | [`TokenBucket`] | one point in time | its burst | 8 |
 //! | [`Bandwidths`] | one point in time for each bucket | the smallest of their bursts | 32 each |
-//! | [`PenaltyBucket`] | one point in time, and refusals | its burst, or nothing during a lockout | 64 |
+//! | [`PenaltyBucket`] | one point in time, refusals in a row, and a lockout | its burst, or nothing during a lockout | 64 |
 //! | [`Smooth`] | stored permits and the time of the next | the stored permits, and one | 32 |
-//! | [`FixedWindow`] | the usage of this window | its limit, twice around a border | 8 |
-//! | [`SlidingWindow`] | the usage by segment | its limit | 8 a segment |
-//! | [`SlidingCounter`] | the usage of this window and the last | its limit, about | 32 |
-//! | [`SlidingLog`] | every time in the window, at most as many as its limit | its limit, exactly | 16 a time |
-//! | [`Refresh`] | the remainder of this cycle, or the debt of the next | its limit, twice around a border | 32 |
+//! | [`FixedWindow`] | the usage of this window | its limit, twice that around a boundary | 8 |
+//! | [`SlidingWindow`] | the usage by segment | its limit | 8 per segment |
+//! | [`SlidingCounter`] | the usage of this window and the last | about its limit | 32 |
+//! | [`SlidingLog`] | the moments of grants in the window, at most its limit | exactly its limit | 16 each |
+//! | [`Refresh`] | the remainder of this cycle, or the debt of the next | its limit, twice that around a boundary | 32 |
 //!
-//! Use [`TokenBucket`] unless a contract speaks of windows. None of these bounds how much runs at once; see
+//! Use [`TokenBucket`] unless a contract is stated in windows. None of these bounds how much runs at once; see
 //! [`Concurrency`](crate::Concurrency).
 //!
-//! Methods that change a setting are named for it and return the rule: `TokenBucket::per_second(100).burst(20)`. Where
-//! a setting can be invalid there are two methods with one check: the plain one panics, for numbers in code, and the
-//! one with `try_` returns an [`InvalidLimit`](crate::InvalidLimit), for numbers from outside the program.
+//! Methods that change a setting are named for it and return the rule: `TokenBucket::per_second(100).burst(20)`. A
+//! setting that can be invalid has two methods with one check: the plain method panics, for numbers in code; the method
+//! with `try_` returns an [`InvalidLimit`](crate::InvalidLimit), for numbers from outside the program.
 //!
 //! [`Share`] divides a rule among processes. A rule of your own implements [`Rule`](crate::Rule).
 

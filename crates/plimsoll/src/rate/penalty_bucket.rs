@@ -8,10 +8,10 @@ use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule, Unpacked};
 ///
 /// # What it grants
 ///
-/// The same as its bucket, except during a lockout. A refusal counts if it comes within the [soft
-/// window](Self::soft_window) of the previous one; at the `soft_limit`th in a row the limit is locked for the
-/// [lockout](Self::lockout), however full the bucket is by then. Nothing is available meanwhile, and reservations wait
-/// for the end of the lockout. A grant or a reservation resets the count. Refusals during a lockout do not extend it.
+/// The same as its bucket, except during a lockout. A refusal counts as one in a row if it comes within the [soft
+/// window](Self::soft_window) of the previous one. The `soft_limit`th in a row starts a [lockout](Self::lockout):
+/// nothing is available until it ends, however full the bucket is, and reservations wait for its end. A grant or a
+/// reservation resets the count. Refusals during a lockout do not extend it.
 ///
 /// # What it remembers
 ///
@@ -19,8 +19,8 @@ use crate::{Carry, InvalidLimit, Moment, Reason, Refusal, Rule, Unpacked};
 ///
 /// # When to choose it
 ///
-/// Against clients that retry in a loop: with one limit per client, their refusals become cheap for the server and
-/// costly for them. A [`SlidingLog`](crate::SlidingLog) that counts refusals is the gentler form.
+/// Against clients that retry in a loop. With one limit per client, their refusals become cheap for the server and
+/// costly for them. A [`SlidingLog`](crate::SlidingLog) that counts refusals is a milder form.
 ///
 /// ```
 /// use plimsoll::{Gate, PenaltyBucket, Reason, TokenBucket};
@@ -52,7 +52,7 @@ pub struct Penalty {
 }
 
 impl PenaltyBucket {
-    /// A penalty bucket without a lockout: it works like `bucket`, and its refusals have
+    /// Creates a penalty bucket without a lockout: it works like `bucket`, and its refusals have
     /// [`Reason::SoftThrottle`](crate::Reason::SoftThrottle).
     pub const fn new(bucket: TokenBucket) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl PenaltyBucket {
     ///
     /// # Panics
     ///
-    /// If `soft_limit` is 0: no caller is locked out before its first refusal.
+    /// Panics if `soft_limit` is 0: no caller is locked out before its first refusal.
     #[track_caller]
     pub const fn lockout(self, soft_limit: u32, lockout: Duration) -> Self {
         match self.checked_lockout(soft_limit, lockout) {
@@ -93,11 +93,12 @@ impl PenaltyBucket {
         }
     }
 
-    /// [`lockout`](Self::lockout) for a number from outside the program.
+    /// Like [`lockout`](Self::lockout), but returns an error instead of panicking. For a number from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `soft_limit` is 0: no caller is locked out before its first refusal.
+    /// Returns an error if `soft_limit` is 0: no caller is locked out before its first refusal.
     pub fn try_lockout(self, soft_limit: u32, lockout: Duration) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_lockout(soft_limit, lockout);
         bucket.map_err(|unmet| unmet.with(soft_limit))
@@ -139,7 +140,8 @@ impl PenaltyBucket {
         self
     }
 
-    /// The moment from which a state is at least as good as a new one. It may be better, if new ones are not full.
+    /// Returns the moment from which a state is at least as good as a new one. It may be better, if new ones are not
+    /// full.
     #[doc(hidden)]
     pub fn no_worse_than_new_from(&self, penalty: &Penalty, now: Moment) -> Option<Moment> {
         let from = self.bucket.full_at(&penalty.filling, now)?;
@@ -212,10 +214,10 @@ impl Rule for PenaltyBucket {
         Ok(())
     }
 
-    /// Refusals during a lockout do not extend it, whatever their reason.
+    /// Refusals during a lockout do not extend it, for whatever reason.
     fn refused(&self, penalty: &mut Penalty, now: Moment, cost: u64, refusal: Refusal) -> Refusal {
         if now < penalty.locked_until {
-            // Also a demand that found no room in the queue: extending that would not help.
+            // This includes a demand that found no room in the queue.
             let ready_at = refusal.ready_at.max(penalty.locked_until);
             return Refusal {
                 ready_at,

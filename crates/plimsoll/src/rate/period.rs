@@ -1,6 +1,6 @@
 use crate::Moment;
 
-/// Equal stretches of time, numbered from an origin.
+/// Equal spans of time, numbered from an origin.
 ///
 /// Dividing a moment by the length is on the path of every decision, so the reciprocal is stored: two multiplications
 /// instead of a division.
@@ -23,7 +23,7 @@ impl Period {
         self.nanos
     }
 
-    /// The number of the stretch that lies `elapsed` nanoseconds after the origin.
+    /// The number of the span that lies `elapsed` nanoseconds after the origin.
     pub(super) const fn index(self, elapsed: u64) -> u64 {
         let guess = ((elapsed as u128 * self.reciprocal as u128) >> 64) as u64;
         // The guess is never too high and at most 2 too low.
@@ -36,7 +36,7 @@ impl Period {
         index
     }
 
-    /// The start of stretch `index`.
+    /// The start of span `index`.
     pub(super) fn start(self, origin: Moment, index: u64) -> Moment {
         origin.plus_nanos(self.nanos.saturating_mul(index))
     }

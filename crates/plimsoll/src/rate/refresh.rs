@@ -17,8 +17,9 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # When to choose it
 ///
-/// To behave as the rate limiters of other ecosystems that renew permits by cycle and let threads wait for the next. For
-/// new code a [`TokenBucket`](crate::TokenBucket) can be reserved from as well, and does not renew all at once.
+/// To behave like the rate limiters of other ecosystems that renew permits by cycle and let threads wait for the next
+/// cycle. In new code, prefer a [`TokenBucket`](crate::TokenBucket): it supports reservations too, and does not renew
+/// everything at once.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
@@ -50,7 +51,7 @@ pub struct Cycle {
 }
 
 impl Refresh {
-    /// A limit of the quota's units in each of its periods; nothing is reserved ahead.
+    /// Creates a limit of the quota's units in each of its periods; nothing is reserved ahead.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, Refresh};
@@ -209,8 +210,7 @@ impl Rule for Refresh {
         }
     }
 
-    /// Reservations ahead still reduce the cycles to come. Usage of this cycle does not: it leaves nothing of a smaller
-    /// limit.
+    /// Reservations ahead still reduce later cycles. Usage of this cycle does not: at most it uses up a smaller limit.
     fn adopt(&self, old: &Self, cycle: &Cycle, now: Moment, carry: Carry) -> Cycle {
         let used = old.in_use(cycle, now);
         let of_this_cycle = used.min(old.limit);

@@ -3,10 +3,10 @@ use std::time::Duration;
 use super::{Bandwidths, FixedWindow, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket};
 use crate::{Concurrency, InvalidLimit, Quota, Rule};
 
-/// A rule that can be divided among processes, each of which enforces a share of the limit by itself.
+/// A rule that can be divided among processes, so that each enforces a share of the limit by itself.
 ///
-/// With `n` processes a share of 1/n each is the whole limit again, as far as the load is spread evenly. A share of
-/// less than one unit becomes one unit in a longer period: a quarter of two in a minute is one in two minutes.
+/// With `n` processes, a share of 1/n each adds up to the whole limit if the load is spread evenly. A share of less
+/// than one unit becomes one unit in a longer period: a quarter of two in a minute is one in two minutes.
 ///
 /// ```
 /// use plimsoll::rate::Share;
@@ -21,8 +21,8 @@ use crate::{Concurrency, InvalidLimit, Quota, Rule};
 /// # Ok::<(), plimsoll::InvalidLimit>(())
 /// ```
 pub trait Share: Rule + Sized {
-    /// The rule with this share of the limit of `self`. Several units become fewer, rounded down, in the same period; a
-    /// single unit that cannot be divided gets a longer period.
+    /// Returns the rule with this share of the limit of `self`. The units become fewer, rounded down, in the same
+    /// period; if less than one would be left, one unit gets a longer period.
     ///
     /// ```
     /// use plimsoll::rate::Share;
@@ -37,7 +37,8 @@ pub trait Share: Rule + Sized {
     ///
     /// # Errors
     ///
-    /// If `share` is not above 0 and at most 1, or one unit would take longer than the longest period of a [`Quota`].
+    /// Returns an error if `share` is not above 0 and at most 1, or one unit would take longer than the longest period
+    /// of a [`Quota`].
     fn share(&self, share: f64) -> Result<Self, InvalidLimit>;
 }
 

@@ -8,8 +8,8 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 /// # What it grants
 ///
 /// About the limit in any window. The usage of the previous window is assumed to be spread evenly over it, and counts
-/// for less as the current window passes: 15 seconds into a minute, three quarters of it. Uneven traffic makes the
-/// estimate wrong by as much as it was uneven.
+/// for less as the current window passes: 15 seconds into a minute, three quarters of it. The more uneven the traffic,
+/// the larger the error of the estimate.
 ///
 /// # What it remembers
 ///
@@ -23,16 +23,16 @@ use crate::{Carry, Moment, Quota, Refusal, Rule, Unpacked};
 ///
 /// # When to choose it
 ///
-/// When a sliding window is wanted for very many keys and an estimate will do. [`SlidingWindow`](crate::SlidingWindow)
-/// never grants more than its limit, for eight bytes a segment.
+/// For a sliding window with very many keys, if an estimate is good enough. [`SlidingWindow`](crate::SlidingWindow)
+/// counts by segment instead of estimating, at eight bytes per segment.
 ///
 /// # At the edges
 ///
 /// - Usage of a whole limit in the last instant of a window counts for less from the next instant on: up to nearly
-///   twice the limit can pass within a window's length around a border, half of it in the window after the border.
+///   twice the limit can pass within a window's length around a boundary, half of it in the window after the boundary.
 /// - Usage of a whole limit in the first instant of a window counts for longer than a true sliding window would count
 ///   it.
-/// - After two idle windows the limit is as new.
+/// - After two idle windows nothing of the usage is left.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
@@ -64,7 +64,7 @@ pub struct SlidingCounts {
 }
 
 impl SlidingCounter {
-    /// A limit of the quota's units in a window of its period.
+    /// Creates a limit of the quota's units in a window of its period.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, SlidingCounter};
@@ -87,7 +87,7 @@ impl SlidingCounter {
         }
     }
 
-    /// The quota of each window.
+    /// Returns the quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window.nanos()))
     }
@@ -97,7 +97,7 @@ impl SlidingCounter {
         let elapsed = now.nanos_since(counts.origin);
         let index = self.window.index(elapsed);
         let counts = match index.checked_sub(counts.index) {
-            // Time that steps back stands still, at the beginning of the window it had reached.
+            // A step back of the clock counts as the beginning of the current window.
             None => return (counts, 0),
             Some(0) => counts,
             Some(1) => SlidingCounts {
@@ -135,7 +135,7 @@ impl SlidingCounter {
         u64::try_from(room).unwrap_or(self.limit)
     }
 
-    /// The least time into a window after which `cost` fits beside `current`, or the whole window.
+    /// The shortest time into a window after which `cost` fits in addition to `current`, or the whole window.
     fn passed_when_fits(&self, current: u64, previous: u64, cost: u64) -> Option<u64> {
         let room = self.limit.checked_sub(current)?.checked_sub(cost)?;
         if previous <= room {

@@ -8,21 +8,21 @@ use crate::{Carry, InvalidLimit, Moment, Quota, Reason, Refusal, Rule, Unpacked}
 ///
 /// # What it grants
 ///
-/// Up to the limit in any window, to the nanosecond; and, with a [minimum gap](Self::min_gap), no two grants closer
-/// than that. It can [count refusals](Self::counting_refusals) too, so that a caller that keeps asking is refused until
-/// it stops: like the usual log in a sorted set of Redis, which also stores blocked actions. Without this option
-/// refusals leave no trace.
+/// Up to the limit in any window, to the nanosecond, and with a [minimum gap](Self::min_gap) no two grants closer than
+/// that. It can also [count refusals](Self::counting_refusals), so that a caller that keeps asking is refused until it
+/// stops, like the usual log in a sorted set of Redis, which also stores blocked actions. Without this option refusals
+/// leave no trace.
 ///
 /// # What it remembers
 ///
-/// 16 bytes for each moment in the window at which anything was taken. Only the newest units can matter, as many as the
-/// limit, so there are never more moments than that, however many refusals are counted.
+/// 16 bytes for each moment in the window at which anything was taken. Only the newest units, up to the limit, can
+/// affect a decision, so there are never more moments than the limit, however many refusals are counted.
 ///
 /// # The formula
 ///
-/// A take at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if the usage at t,
-/// and c, are together at most the limit, and t is at least the gap after the last grant. A refused demand is ready
-/// when enough of the oldest takes have left the window, and not before the gap is over.
+/// A take at a moment s counts up to, not including, s + period. A cost c is granted at the moment t if the usage at t
+/// plus c is at most the limit, and t is at least the gap after the last grant. A refused demand can be retried when
+/// enough of the oldest takes have left the window and the gap is over.
 ///
 /// # When to choose it
 ///
@@ -111,7 +111,7 @@ impl Log {
 }
 
 impl SlidingLog {
-    /// A limit of the quota's units in any window of its period.
+    /// Creates a limit of the quota's units in any window of its period.
     pub const fn new(quota: Quota) -> Self {
         Self {
             limit: quota.units(),
@@ -138,7 +138,7 @@ impl SlidingLog {
     ///
     /// # Panics
     ///
-    /// If `min_gap` is longer than the window: it alone would decide.
+    /// Panics if `min_gap` is longer than the window: it alone would decide.
     #[track_caller]
     pub fn min_gap(self, min_gap: Duration) -> Self {
         match self.try_min_gap(min_gap) {
@@ -147,11 +147,12 @@ impl SlidingLog {
         }
     }
 
-    /// [`min_gap`](Self::min_gap) for a duration from outside the program.
+    /// Like [`min_gap`](Self::min_gap), but returns an error instead of panicking. For a duration from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `min_gap` is longer than the window: it alone would decide.
+    /// Returns an error if `min_gap` is longer than the window: it alone would decide.
     pub fn try_min_gap(mut self, min_gap: Duration) -> Result<Self, InvalidLimit> {
         let nanos = saturating_nanos(min_gap);
         if nanos > self.window {
@@ -165,7 +166,8 @@ impl SlidingLog {
         Ok(self)
     }
 
-    /// Counts refused demands as if they had been granted: a caller that keeps trying is refused until it pauses.
+    /// Counts refused demands as if they had been granted, so that a caller that keeps trying is refused until it
+    /// pauses.
     ///
     /// The retry time of a refusal includes the refusal itself: after that time without another try there is room.
     pub const fn counting_refusals(mut self) -> Self {
@@ -173,18 +175,18 @@ impl SlidingLog {
         self
     }
 
-    /// The quota of any window.
+    /// Returns the quota of any window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window))
     }
 
-    /// The minimum time between two grants.
+    /// Returns the minimum time between two grants.
     #[must_use]
     pub const fn gap(&self) -> Duration {
         Duration::from_nanos(self.min_gap)
     }
 
-    /// Whether refused demands count as if they had been granted.
+    /// Returns whether refused demands count as if they had been granted.
     #[must_use]
     pub const fn counts_refusals(&self) -> bool {
         self.count_refused
@@ -207,7 +209,7 @@ impl SlidingLog {
         }
     }
 
-    /// The moment under which a take at `now` is recorded: time that steps back stands still.
+    /// The moment under which a take at `now` is recorded: never before the newest one, if the clock steps back.
     fn moment(log: &Log, now: Moment) -> Moment {
         log.newest.map_or(now, |newest| newest.max(now))
     }
@@ -227,8 +229,8 @@ impl SlidingLog {
         }
     }
 
-    /// The moment at which `cost` fits the window beside `more` that is recorded at the latest moment, and keeps the
-    /// gap.
+    /// The moment at which `cost` fits the window in addition to `more`, recorded at the latest moment, and respects
+    /// the gap.
     fn ready_at(&self, log: &Log, now: Moment, cost: u64, more: u64) -> Moment {
         if cost > self.limit {
             return Moment::NEVER;
@@ -366,7 +368,7 @@ impl Rule for SlidingLog {
         Some(full_at.max(self.gap_ends(log)))
     }
 
-    /// The times stay as they were. In proportion there are no such times: usage counts from now on.
+    /// The moments are kept. A proportional usage has no such moments: it counts as taken now.
     fn adopt(&self, old: &Self, log: &Log, now: Moment, carry: Carry) -> Log {
         if matches!(carry, Carry::AsIs | Carry::Used) {
             let mut log = log.clone();

@@ -11,17 +11,19 @@ pub use segments::Segments;
 ///
 /// # What it grants
 ///
-/// Up to the limit in any window, never more. Usage expires when the window has moved past its whole segment, so up to
-/// one segment later than it could: with 12 segments a minute, up to five seconds late.
+/// Up to the limit in the current segment and those before it that make up a window. Usage expires with its segment, so
+/// up to one segment before a whole window has passed: with 12 segments in a minute, up to five seconds early. In any
+/// span of a window less one segment it grants at most the limit; in any whole window, at most twice the limit.
 ///
 /// # What it remembers
 ///
-/// One count for each segment: eight bytes each. More segments follow the true sliding window more closely.
+/// One count of 8 bytes for each segment. More segments approximate the true sliding window more closely.
 ///
 /// # When to choose it
 ///
-/// When a contract speaks of *any* minute and the borders of a [`FixedWindow`](crate::FixedWindow) do not do. For limits
-/// of a few units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
+/// When the whole limit must not be granted twice around a boundary, as by a [`FixedWindow`](crate::FixedWindow). If a
+/// contract bounds *any* minute, make the window longer by one segment: 13 segments in 65 seconds. For limits of a few
+/// units a [`SlidingLog`](crate::SlidingLog) is exact and not larger.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Quota, SlidingWindow};
@@ -32,7 +34,7 @@ pub use segments::Segments;
 /// let gate = Gate::builder(rule).clock(time.clock()).build();
 /// time.advance(Duration::from_secs(12));
 /// gate.try_acquire(100)?;
-/// // Taken in the segment that began at 10 s, which the window leaves at 70 s.
+/// // Taken in the segment that began at 10 s, which the window leaves at 70 s: 2 s before a minute has passed.
 /// assert_eq!(gate.try_acquire(1).unwrap_err().retry_after(), Some(Duration::from_secs(58)));
 /// # Ok::<(), plimsoll::Denied>(())
 /// ```
@@ -42,18 +44,18 @@ pub struct SlidingWindow {
     limit: u64,
     window: u64,
     segments: u32,
-    /// The length of a segment, where all are of one length.
+    /// The length of a segment, if all have the same length.
     segment: Option<Period>,
-    /// The length of the shortest segment: some are longer by a nanosecond where they are not of one length.
+    /// The length of the shortest segment: some are longer by a nanosecond if they do not have the same length.
     shortest: u64,
     origin: Moment,
 }
 
-/// More would cost more memory than precision is worth.
+/// The precision of more segments is not worth their memory.
 const MOST_SEGMENTS: u32 = 1 << 16;
 
 impl SlidingWindow {
-    /// A limit of the quota's units in a window of its period, which slides in `segments` steps.
+    /// Creates a limit of the quota's units in a window of its period, which slides in `segments` steps.
     ///
     /// ```
     /// use plimsoll::{Quota, SlidingWindow};
@@ -65,7 +67,7 @@ impl SlidingWindow {
     ///
     /// # Panics
     ///
-    /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
+    /// Panics if `segments` is 0, above 65536, or above the nanoseconds of the period.
     #[track_caller]
     pub const fn new(quota: Quota, segments: u32) -> Self {
         match Self::checked(quota, segments) {
@@ -74,11 +76,11 @@ impl SlidingWindow {
         }
     }
 
-    /// [`new`](Self::new) for numbers from outside the program.
+    /// Like [`new`](Self::new), but returns an error instead of panicking. For numbers from outside the program.
     ///
     /// # Errors
     ///
-    /// If `segments` is 0, above 65536, or above the nanoseconds of the period.
+    /// Returns an error if `segments` is 0, above 65536, or above the nanoseconds of the period.
     pub fn try_new(quota: Quota, segments: u32) -> Result<Self, InvalidLimit> {
         Self::checked(quota, segments).map_err(|unmet| unmet.with(segments))
     }
@@ -113,12 +115,12 @@ impl SlidingWindow {
         })
     }
 
-    /// The quota of each window.
+    /// Returns the quota of each window.
     pub const fn quota(&self) -> Quota {
         Quota::new(self.limit, Duration::from_nanos(self.window))
     }
 
-    /// The number of segments.
+    /// Returns the number of segments.
     #[must_use]
     pub const fn segments(&self) -> u32 {
         self.segments
@@ -136,7 +138,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Where segment `index` begins: at ⌈index · window / segments⌉.
+    /// The start of segment `index`: ⌈index · window / segments⌉.
     fn start(&self, origin: Moment, index: u64) -> Moment {
         if let Some(segment) = self.segment {
             return segment.start(origin, index);
@@ -146,7 +148,7 @@ impl SlidingWindow {
         origin.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Where the count of segment `index` is kept.
+    /// The position of the count of segment `index`.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "below the number of segments"
@@ -166,7 +168,7 @@ impl SlidingWindow {
         state.until = self.start(state.origin, index.saturating_add(1));
     }
 
-    /// Lets the segments that `now` has moved past leave.
+    /// Removes the segments that have left the window at `now`.
     #[inline]
     fn advance(&self, state: &mut Segments, now: Moment) {
         if now >= state.until {
@@ -193,7 +195,7 @@ impl SlidingWindow {
         self.set_newest(state, index);
     }
 
-    /// What is still used at `now`, without changing the state.
+    /// The usage at `now`, without changing the state.
     fn used(&self, state: &Segments, now: Moment) -> u64 {
         if now < state.until {
             return state.used;
@@ -210,7 +212,7 @@ impl SlidingWindow {
         state.used - gone.map(|i| state.counts[self.slot(i)]).sum::<u64>()
     }
 
-    /// When at most `most` will still be used.
+    /// The moment from which at most `most` is used.
     fn down_to(&self, state: &Segments, most: u64) -> Moment {
         // Each segment that begins pushes out the one a whole window before it: first those behind the newest in the ring,
         // then those from the start of the ring up to the newest.
@@ -289,7 +291,7 @@ impl Rule for SlidingWindow {
 
     #[inline]
     fn recorded_at(&self, state: &Segments, now: Moment) -> Moment {
-        // Mostly the newest segment is that of `now`: then it ends no later than a segment's length from now.
+        // Usually the newest segment is that of `now`: then it ends no later than a segment's length from now.
         if state.until.nanos_since(now) <= self.shortest {
             return now;
         }
@@ -321,7 +323,7 @@ impl Rule for SlidingWindow {
         self.advance(state, now);
         let mut left = amount.min(state.used);
         state.used -= left;
-        // The newest first: what leaves last is what is missed longest.
+        // The newest first: their usage would stay in the window for longest.
         for back in 0..u64::from(self.segments).min(state.newest.saturating_add(1)) {
             let count = &mut state.counts[self.slot(state.newest - back)];
             let part = left.min(*count);

@@ -1,7 +1,7 @@
 //! # How it works
 //!
-//! The simplest smooth limiter stores the time of the last grant and makes the next caller wait for an interval after
-//! that. It does not store how long it was idle before: after an idle hour it should either allow a burst, because
+//! The simplest smooth limiter stores the time of the last grant and makes the next caller wait until an interval after
+//! that. It does not store how long it was idle before. But after an idle hour it should either allow a burst, because
 //! there is room, or start carefully, because caches are cold. So idle time is stored as *permits*, up to a maximum,
 //! and taking stored permits has a price of its own, in time.
 //!
@@ -19,12 +19,12 @@
 //!                threshold max
 //! ```
 //!
-//! The state is the time of the *next* permit instead of the last: a caller is granted at that time and moves it on by
+//! The state is the time of the *next* permit instead of the last: a demand is granted at that time and moves it on by
 //! its price. A caller never waits for its own cost; the next caller does. So a large demand is granted at once if the
 //! time has come, and no cost is too large.
 //!
-//! Prices are computed in floating point and rounded to 2^-16 ns before they move the time, which is a whole
-//! number of those: no sum ever loses anything.
+//! Prices are computed in floating point and rounded to 2^-16 ns before they move the time, which is a whole number of
+//! these units: sums are exact.
 
 use std::time::Duration;
 
@@ -32,10 +32,11 @@ use super::parts::{moment, parts, to_nanos, to_parts, whole};
 use crate::rule::Carry;
 use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 
-/// A steady rate at which each caller makes the next one wait.
+/// A steady rate, where the cost of each demand delays the next one.
 ///
-/// It grants any cost at once if the time of the next permit has come, and moves that time on by the price. It remembers
-/// the stored permits and that time: 32 bytes. Choose it to space work evenly, or to [warm up](Self::warm_up) after idling.
+/// It grants any cost at once if the time of the next permit has come, and moves that time on by the price of the cost.
+/// It remembers the stored permits and that time: 32 bytes. Choose it to space work evenly, or to [warm
+/// up](Self::warm_up) after idling.
 ///
 /// ```
 /// use plimsoll::{Gate, ManualClock, Smooth};
@@ -53,12 +54,12 @@ use crate::{InvalidLimit, Moment, Refusal, Rule, Unpacked};
 ///
 /// Let u = 2^-53, the maximum relative error of a floating-point result.
 ///
-/// - *The time.* The interval is one division, and the price of a permit that is not stored one product: together
-///   at most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands that take T together the time
-///   is off by at most 2u T + n 2^-17 ns: for 10^12 demands 7.7 ms, and a part in 4 * 10^15 of T.
-/// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times they
-///   are off by at most 3u n of the maximum, which for 10^12 is 0.034 %; and not at all from when they are all used, or
-///   all stored, because both are set and not computed.
+/// - *The time.* The interval is one division, and the price of a permit that is not stored one product: together at
+///   most 2u of the price, and 2^-17 ns when it is rounded. Sums are whole numbers. So after n demands with a total
+///   price of T the time is off by at most 2u T + n 2^-17 ns: for 10^12 demands 7.7 ms, and a part in 4 * 10^15 of T.
+/// - *Stored permits.* Idling divides and adds, taking subtracts: at most 3u of the maximum each time. After n times
+///   they are off by at most 3u n of the maximum, which for 10^12 is 0.034 %. The error is 0 again once all are used or
+///   all are stored, because both states are set and not computed.
 /// - *Warm-up.* A stored permit costs at most the cold interval, and its price depends on the number of stored permits
 ///   by the slope: an error e of that number changes the price of a permit by at most e times the slope, and the price
 ///   itself is six operations.
@@ -70,7 +71,7 @@ pub struct Smooth {
     profile: Profile,
     /// Nanoseconds from one permit to the next.
     interval: f64,
-    /// The most permits that are stored.
+    /// The maximum number of stored permits.
     max: f64,
     /// Nanoseconds of idling that store a permit.
     cool: f64,
@@ -98,28 +99,29 @@ pub struct Stored {
     next: u128,
 }
 
-/// In nanoseconds: some 3000 years.
+/// In nanoseconds: about 3000 years.
 const LONGEST_INTERVAL: f64 = 1e20;
 
 impl Smooth {
-    /// `rate` permits a second; up to `max_burst` of idle time is stored as permits, which can be taken at once. As the
-    /// limit of [many keys](crate::Keyed) it evicts none of them below `max_keys`, as each has stored permits.
+    /// Creates a limit of `rate` permits a second; up to `max_burst` of idle time is stored as permits, which can be
+    /// taken at once.
     ///
-    /// It starts without stored permits. The price of a demand is paid by the next one, which waits for it.
+    /// It starts without stored permits. A demand delays the next one by its price. With [many keys](crate::Keyed),
+    /// idle keys have stored permits, so no key is evicted before there are `max_keys`.
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Panics if `rate` is not above 0 and at most 10^12.
     #[track_caller]
     pub fn bursty(rate: f64, max_burst: Duration) -> Self {
         unwrap(Self::try_bursty(rate, max_burst))
     }
 
-    /// [`bursty`](Self::bursty) for a rate from outside the program.
+    /// Like [`bursty`](Self::bursty), but returns an error instead of panicking. For a rate from outside the program.
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Returns an error if `rate` is not above 0 and at most 10^12.
     pub fn try_bursty(rate: f64, max_burst: Duration) -> Result<Self, InvalidLimit> {
         let max_burst = max_burst.as_secs_f64() * 1e9;
         Self {
@@ -131,9 +133,9 @@ impl Smooth {
         .try_rate(rate)
     }
 
-    /// `rate` permits a second once it is warm, which takes `warmup`; when it is cold, a permit takes `cold_factor`
-    /// times as long, usually 3. Without a warm-up no permits are stored. A limit is cold at the start, and becomes so
-    /// again by idling for as long as the warm-up.
+    /// Creates a limit of `rate` permits a second once it is warm, which takes `warmup`. While it is cold, a permit
+    /// takes `cold_factor` times as long; 3 is usual. A warm-up of zero stores no permits. A limit is cold at the
+    /// start, and again after idling for the length of the warm-up.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Smooth};
@@ -149,17 +151,18 @@ impl Smooth {
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
+    /// Panics if `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
     #[track_caller]
     pub fn warm_up(rate: f64, warmup: Duration, cold_factor: f64) -> Self {
         unwrap(Self::try_warm_up(rate, warmup, cold_factor))
     }
 
-    /// [`warm_up`](Self::warm_up) for numbers from outside the program.
+    /// Like [`warm_up`](Self::warm_up), but returns an error instead of panicking. For numbers from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
+    /// Returns an error if `rate` is not above 0 and at most 10^12, or `cold_factor` is not 1 to 10^6.
     pub fn try_warm_up(
         rate: f64,
         warmup: Duration,
@@ -188,21 +191,21 @@ impl Smooth {
         .try_rate(rate)
     }
 
-    /// The same limit at another rate, as the argument of [`replace`](crate::Gate::replace).
+    /// Returns the same limit at another rate, as an argument for [`replace`](crate::Gate::replace).
     ///
     /// # Panics
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Panics if `rate` is not above 0 and at most 10^12.
     #[track_caller]
     pub fn rate(self, rate: f64) -> Self {
         unwrap(self.try_rate(rate))
     }
 
-    /// [`rate`](Self::rate) for a rate from outside the program.
+    /// Like [`rate`](Self::rate), but returns an error instead of panicking. For a rate from outside the program.
     ///
     /// # Errors
     ///
-    /// If `rate` is not above 0 and at most 10^12.
+    /// Returns an error if `rate` is not above 0 and at most 10^12.
     pub fn try_rate(mut self, rate: f64) -> Result<Self, InvalidLimit> {
         if !(rate > 0.0 && rate <= 1e12) {
             return Err(InvalidLimit::new("rate", rate, "above 0 and at most 10^12"));
@@ -282,7 +285,7 @@ impl Rule for Smooth {
     type State = Stored;
     type Fast = Unpacked;
 
-    /// The price of stored permits depends on their number, and parts of them are rounded.
+    /// The price of stored permits depends on their number, and fractions of them are rounded.
     const EXACT_REFUNDS: bool = false;
 
     /// No cost is too large.
@@ -316,7 +319,7 @@ impl Rule for Smooth {
         whole(self.idled(*stored, parts(now)).permits.max(1.0))
     }
 
-    /// Granted permits whose time has not passed yet.
+    /// The granted permits whose time has not passed yet.
     fn in_use(&self, stored: &Stored, now: Moment) -> u64 {
         let owed = to_nanos(stored.next.saturating_sub(parts(now)));
         whole((owed / self.interval).ceil())
@@ -343,7 +346,7 @@ impl Rule for Smooth {
 
     fn evictable_from(&self, stored: &Stored, now: Moment) -> Option<Moment> {
         let is_as_new_when_full = match self.profile {
-            // A new one stores nothing, and every idle moment makes this one better.
+            // A new limit stores nothing, and every idle moment makes this one better than new.
             Profile::Bursty { .. } => self.max == 0.0,
             Profile::WarmUp { .. } => true,
         };
@@ -369,7 +372,7 @@ impl Rule for Smooth {
         false
     }
 
-    /// The time owed stays, whatever happens to the stored permits.
+    /// Time that is owed is carried over, whatever happens to the stored permits.
     fn adopt(&self, old: &Self, stored: &Stored, now: Moment, carry: Carry) -> Stored {
         let idled = old.idled(*stored, parts(now));
         let fresh = self.fresh(now);

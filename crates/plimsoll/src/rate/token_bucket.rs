@@ -1,25 +1,24 @@
 //! # How it works
 //!
-//! The simplest bucket remembers how many tokens it holds and when it last looked: two numbers that
-//! must change together, and a multiplication that loses a fraction each time. Remember instead *the
-//! point at which the bucket will be full again*. Taking moves that point away, time brings it
-//! nearer, and nothing has to happen while nobody calls: a point in the past is a full bucket, a point
-//! further away than the burst is a debt. One number, one comparison.
+//! The simplest bucket stores its number of tokens and the moment of the last update: two numbers that must change
+//! together, and a multiplication that loses a fraction each time. This one stores instead *the point at which the
+//! bucket will be full again*. Taking moves that point away, time brings it nearer, and an idle bucket needs no update:
+//! a point in the past is a full bucket, a point further away than the burst is a debt. One number, one comparison.
 //!
 //! The point is measured on a *supply scale*, in whole numbers chosen so that nothing is ever rounded.
 //!
 //! - Greedy, `refill` tokens per `every`, reduced to `q` tokens per `p` nanoseconds: a nanosecond
 //!   supplies `q`, a token costs `p`. The supply at elapsed time t is t·q.
-//! - Interval: the supply at elapsed time t is ⌊t / every⌋·refill, and a token costs 1. The supply is
-//!   a staircase; all else is the same.
+//! - Interval: the supply at elapsed time t is ⌊t / every⌋·refill, and a token costs 1. The supply is a staircase;
+//!   everything else is the same.
 //!
 //! With `full` the remembered point and S(t) the supply, a cost c fits iff
 //! max(full, S(t)) + c·token ≤ S(t) + burst·token, and becomes due at the least t with
 //! S(t) ≥ full + (c − burst)·token.
 //!
-//! In a word only the low 63 bits of the point are kept: it is never far from the supply of the moment,
-//! which restores the rest. Where a nanosecond supplies 1, that is all of the point for 292 years, and nothing has to be restored. What is decided by the word alone is decided in 64 bits, wrapping around;
-//! only buckets too deep for that use 128.
+//! A word keeps only the low 63 bits of the point: the point is never far from the current supply, which restores the
+//! rest. If a nanosecond supplies 1, the whole point fits for 292 years, and nothing has to be restored. Decisions by
+//! the word alone are made in 64 bits, wrapping around; only buckets too deep for that use 128.
 
 mod changed;
 mod packed;
@@ -34,15 +33,15 @@ use crate::{Carry, Moment, Quota, Refusal, Rule};
 ///
 /// # What it grants
 ///
-/// A cost takes as many tokens. After idling, up to the burst passes at once; from then on the rate of the refill. Over
-/// any span of time it grants at most the burst and the refill of that span. [Greedy](Self::greedy) buckets gain each
-/// token when it is due, [interval](Self::interval) buckets all tokens of a period at its end.
+/// A demand takes its cost in tokens. After idling, up to the burst passes at once; after that, the rate of the refill.
+/// Over any span of time it grants at most the burst plus the refill of that span. [Greedy](Self::greedy) buckets gain
+/// each token when it is due, [interval](Self::interval) buckets all tokens of a period at its end.
 ///
 /// # What it remembers
 ///
-/// One point in time, at which the bucket is full: 8 bytes, decided without a lock, in whole numbers that are never
-/// rounded. A point further away than the burst is a debt, so a bucket can be [reserved](crate::Gate::reserve) from and
-/// [charged](crate::Gate::charge) beyond its tokens.
+/// The point in time at which the bucket will be full, in 8 bytes. Decisions take no lock, and use whole numbers that
+/// are never rounded. A point further away than the burst is a debt, so tokens can be [reserved](crate::Gate::reserve)
+/// and [charged](crate::Gate::charge) beyond those in the bucket.
 ///
 /// # The formula
 ///
@@ -52,7 +51,7 @@ use crate::{Carry, Moment, Quota, Refusal, Rule};
 ///
 /// # When to choose it
 ///
-/// First. The windows of the other rules are for contracts that speak of windows.
+/// By default. Choose a rule with windows if a contract is stated in windows.
 ///
 /// # At the edges
 ///
@@ -87,7 +86,7 @@ pub struct TokenBucket {
 /// How the supply grows with time, and what a token costs on its scale.
 #[derive(Clone, Copy, Debug)]
 enum Supply {
-    /// By 1 every nanosecond, as of all rates whose time between two tokens is a whole number of nanoseconds.
+    /// By 1 every nanosecond: for all rates with a whole number of nanoseconds between two tokens.
     Nanos { token: u64 },
     /// By `per_nano` every nanosecond.
     Greedy { token: u64, per_nano: u64 },
@@ -107,7 +106,7 @@ pub struct Filling {
 const REACH: u128 = 1 << 61;
 
 impl TokenBucket {
-    /// Adds tokens continuously at the quota's rate; the burst is the quota's units.
+    /// Creates a bucket that adds tokens continuously at the quota's rate. The burst is the quota's units.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, Quota, TokenBucket};
@@ -131,8 +130,8 @@ impl TokenBucket {
         Self::with_supply(quota.units(), supply)
     }
 
-    /// Adds all of the quota's units at the end of each of its periods, counted from the start of the limiter; the
-    /// burst is the quota's units.
+    /// Creates a bucket that adds all of the quota's units at the end of each of its periods, counted from the start of
+    /// the limiter. The burst is the quota's units.
     pub const fn interval(quota: Quota) -> Self {
         let supply = Supply::Interval {
             period: Period::new(quota.nanos()),
@@ -152,11 +151,11 @@ impl TokenBucket {
         .burst(burst)
     }
 
-    /// A greedy bucket of `tokens` per second.
+    /// Creates a greedy bucket of `tokens` per second.
     ///
     /// # Panics
     ///
-    /// If `tokens` is 0.
+    /// Panics if `tokens` is 0.
     #[track_caller]
     pub const fn per_second(tokens: u64) -> Self {
         Self::greedy(Quota::per_second(tokens))
@@ -167,7 +166,7 @@ impl TokenBucket {
         self.token() as u128 * self.burst as u128
     }
 
-    /// What a token costs on the supply scale.
+    /// The cost of a token on the supply scale.
     #[inline]
     const fn token(&self) -> u64 {
         match self.supply {
@@ -276,7 +275,7 @@ impl Rule for TokenBucket {
 
     fn refund(&self, state: &mut Filling, now: Moment, taken: Moment, cost: u64) {
         let supply = self.supply(state.origin, now);
-        // Had it not been taken, as much as has come since may have found no room.
+        // Without the take, the refill since then might have found no room.
         let since = supply - self.supply(state.origin, taken.min(now));
         let back = self.price(cost).saturating_sub(since);
         state.full = state.full.saturating_sub(back).max(supply);
@@ -302,7 +301,7 @@ impl Rule for TokenBucket {
     }
 
     fn evictable_from(&self, state: &Filling, now: Moment) -> Option<Moment> {
-        // A bucket that is filled is better than a new one that is not, and refills of another phase differ.
+        // A full bucket is better than a new one that starts below its burst, and refills of another phase differ.
         let is_as_new =
             self.initial == self.burst && (state.origin == self.origin || self.is_greedy());
         if is_as_new {

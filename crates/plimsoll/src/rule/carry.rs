@@ -27,13 +27,14 @@
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Carry {
-    /// The state stays as it is: a bucket keeps its tokens up to the new burst, and its debt; a window keeps its usage.
+    /// The state stays as it is. A bucket keeps its tokens, up to the new burst, and its debt; a window keeps its
+    /// usage.
     AsIs,
-    /// The usage stays the same, debts too; the rest of the new limit is available.
+    /// The usage stays the same, including debt; the rest of the new limit is available.
     Used,
     /// The available share of the limit stays the same.
     Proportional,
-    /// The usage is discarded: the limit starts anew.
+    /// The usage is discarded.
     Reset,
 }
 

@@ -5,7 +5,7 @@ use crate::Moment;
 ///
 /// A state of 63 bits can be changed by one compare-and-exchange, without a lock. A rule with such a state implements
 /// this trait, usually on itself, and names the implementation as its [`Rule::Fast`]; all others name [`Unpacked`]. The
-/// choice changes no answer, only its speed.
+/// choice affects only the speed, never the answers.
 ///
 /// A word may omit bits that follow from the moment. It is read only at moments less than
 /// 2^[`epoch_bits`](Self::epoch_bits) nanoseconds away from one at which it was written.
@@ -26,16 +26,16 @@ pub trait Packed<R: Rule + ?Sized> {
     /// reads no clock.
     const TIMELESS: bool = false;
 
-    /// The word for `state`, below 2^63, if there is one. It must be valid at `now`, however old the state is.
+    /// Returns the word for `state`, below 2^63, if there is one. It must be valid at `now`, however old the state is.
     ///
     /// The word of a rule whose [permits are returned](Rule::RETURNS_PERMITS) must be a number to which the returned
     /// cost is added, and there is none while 2^41 or more is in use.
     fn pack(rule: &R, state: &R::State, now: Moment) -> Option<u64>;
 
-    /// The state with this word.
+    /// Returns the state with this word.
     fn unpack(rule: &R, word: u64, now: Moment) -> R::State;
 
-    /// [`Rule::take`] on the word. `cost` is at least 1.
+    /// Takes `cost` from the word, as [`Rule::take`] does from the state. `cost` is at least 1.
     ///
     /// The take counts as made at `now`. Where the rule [records](Rule::recorded_at) another moment, the answer is
     /// [`Unpackable`](PackedTake::Unpackable).
@@ -43,7 +43,7 @@ pub trait Packed<R: Rule + ?Sized> {
     fn take_packed(rule: &R, word: u64, now: Moment, cost: u64) -> PackedTake {
         let mut state = Self::unpack(rule, word, now);
         match rule.take(&mut state, now, cost) {
-            // A grant can name another moment only on the slow path.
+            // A grant can record another moment only on the slow path.
             Ok(()) if rule.recorded_at(&state, now) != now => PackedTake::Unpackable,
             Ok(()) => {
                 Self::pack(rule, &state, now).map_or(PackedTake::Unpackable, PackedTake::Taken)
@@ -56,14 +56,14 @@ pub trait Packed<R: Rule + ?Sized> {
         }
     }
 
-    /// How long a word is valid, as a power of two in nanoseconds.
+    /// Returns how long a word is valid, as a power of two in nanoseconds.
     fn epoch_bits(rule: &R) -> u32 {
         let _ = rule;
         63
     }
 
-    /// [`take_packed`](Self::take_packed) where what a word means does not depend on the epoch, so that a word may be read at
-    /// any moment; `None` where it does.
+    /// Like [`take_packed`](Self::take_packed), if the meaning of a word does not depend on the epoch, so that a word
+    /// may be read at any moment; `None` if it does.
     #[doc(hidden)]
     #[inline(always)]
     fn take_whole(rule: &R, word: u64, now: Moment, cost: u64) -> Option<PackedTake> {

@@ -1,7 +1,7 @@
 use crate::Moment;
 use crate::reason::Reason;
 
-/// The refusal of a [`Rule`](crate::Rule): a reason, and when the demand would be granted.
+/// The refusal of a [`Rule`](crate::Rule): a reason, and the moment at which the demand would be granted.
 ///
 /// ```
 /// use plimsoll::{Moment, Reason, Refusal};
@@ -18,7 +18,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Refuses until `ready_at`, with [`Reason::Exhausted`].
+    /// Creates a refusal until `ready_at`, with [`Reason::Exhausted`].
     #[must_use]
     pub const fn until(ready_at: Moment) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Refusal {
         }
     }
 
-    /// Refuses until a permit is returned, which no rule can foresee.
+    /// Creates a refusal until a permit is returned, at a moment that no rule can foresee.
     #[must_use]
     pub const fn until_returned() -> Self {
         Self::until(Moment::NEVER)
@@ -49,7 +49,7 @@ impl Refusal {
         self
     }
 
-    /// The moment at which the cost would fit if nothing else were taken, if that is known.
+    /// Returns the moment at which the cost would fit if nothing else were taken, if that is known.
     #[must_use]
     pub fn ready_at(self) -> Option<Moment> {
         self.ready_at.is_known().then_some(self.ready_at)

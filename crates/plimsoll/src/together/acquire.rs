@@ -1,4 +1,4 @@
-//! Asking a group, and waiting.
+//! Asking a group and waiting for it.
 
 use std::future::poll_fn;
 
@@ -15,11 +15,11 @@ where
     C: Fn(U) -> Option<u64> + Copy,
 {
     /// Takes from all members, and waits where one refuses. It holds nothing while it waits for members in this
-    /// process. Members in stores are asked last, one after the other, and the other grants are held meanwhile.
+    /// process. Members in stores are asked last, one at a time, and the other grants are held meanwhile.
     ///
     /// # Errors
     ///
-    /// The refusal of a member without a queue, or with a wait that is known to exceed the deadline.
+    /// Returns the refusal of a member without a queue, or with a wait that is known to exceed the deadline.
     pub async fn acquire(self, refuser: Refuser, held: &mut Permits<'a>) -> Result<(), Denied> {
         if self.group.has_others() {
             self.wait_by_name(held).await?;
@@ -39,7 +39,7 @@ where
         taken.map_err(|(_, denied)| denied)
     }
 
-    /// Waits where members may be names: the limiters behind them are looked up now, and followed.
+    /// Waits for members that may be names: the limiters behind them are resolved now, and followed.
     async fn wait_by_name(self, held: &mut Permits<'a>) -> Result<(), Denied> {
         let asked = (0..self.len()).filter(|&index| self.cost(index).is_some());
         let asked: Vec<usize> = asked.collect();

@@ -1,4 +1,4 @@
-//! Demands on limiters and keys that are known only when a request comes.
+//! Demands on limiters and keys that are known only when a request arrives.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub(crate) enum Asked<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// A demand on a limiter.
+    /// Creates a demand on a limiter.
     pub fn limiter(limiter: &'a dyn Limiter, demand: impl Into<Demand>) -> Self {
         Self {
             of: Asked::Limiter(limiter),
@@ -28,7 +28,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// A demand on a [`Key`].
+    /// Creates a demand on a [`Key`].
     pub fn key(key: &'a dyn AskKey, demand: impl Into<Demand>) -> Self {
         Self {
             of: Asked::Key(key),
@@ -36,7 +36,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Takes now, for a caller that asks in another way if it is refused: a refusal is not counted.
+    /// Takes now, for a caller that asks in another way after a refusal: it is not counted.
     pub(super) fn attempt(&self) -> Result<Permit<'a>, Denied> {
         self.of.attempt(self.demand)
     }
@@ -54,7 +54,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Whether it can be asked on its own and undone exactly, so that nothing else has to be known of it.
+    /// Whether it can be asked on its own and undone exactly.
     pub(super) fn is_plain(&self) -> bool {
         match self.of {
             Asked::Key(key) => key.undoes_exactly() && !key.is_remote(),
@@ -151,7 +151,7 @@ pub struct Key<'a, L: ?Sized, Q: ?Sized> {
 }
 
 impl<'a, L: PerKey<Q> + ?Sized, Q: ?Sized> Key<'a, L, Q> {
-    /// The key of this limit.
+    /// Returns the key of this limit.
     pub const fn new(limiter: &'a L, key: &'a Q) -> Self {
         Self { limiter, key }
     }
@@ -235,7 +235,7 @@ mod sealed {
     impl<L: ?Sized, Q: ?Sized> Sealed for super::Key<'_, L, Q> {}
 }
 
-/// Whether callers of a limiter may have to wait in a queue.
+/// Returns whether callers of a limiter may have to wait in a queue.
 pub fn may_wait(limiter: &dyn Limiter) -> bool {
     match limiter.parts().kind() {
         PartsKind::Gate(gate) => gate.queue_bound().is_some(),

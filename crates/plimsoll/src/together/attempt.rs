@@ -14,7 +14,7 @@ use crate::{Clock, Demand, Denied, Grant, Moment, Permit};
 /// The grants of all members.
 #[derive(Default)]
 pub(crate) struct Taken<'a> {
-    /// Permits of limiters that are no gates.
+    /// Permits of limiters that are not gates.
     pub(crate) held: OtherPermits<'a>,
     pub(crate) moments: Moments,
     /// The members with grants that no algorithm learns from.
@@ -32,7 +32,8 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// The moment, read once if there is one clock: then all grants are of the same instant, and can be undone exactly.
+    /// Reads the moments, once if there is one clock: then all grants are of the same instant, and can be undone
+    /// exactly.
     #[inline]
     pub(crate) fn now<'a>(list: impl List<'a>, read: impl Fn(&Clock) -> Moment) -> Self {
         if list.local() == 0 {
@@ -329,7 +330,7 @@ fn refused_by_word<'a>(
     (index, note.then(|| refused.note(list)))
 }
 
-/// Undoes all grants by words, and of members that are not gates. A panic in one does not keep the others.
+/// Undoes all grants by words, and of members that are not gates. A panic in one of them does not prevent the others.
 #[cold]
 fn undo<'a>(list: impl List<'a>, taken: &mut Taken<'a>, words: &Words) {
     let mut panic = First::default();

@@ -1,4 +1,4 @@
-//! The limiters behind the keys and names of a request, beside the gates.
+//! The limiters behind the keys and names of a request, other than gates.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -31,7 +31,7 @@ struct Node {
 impl Behind {
     /// Whether another limiter is behind a name by now. If not, `waker` is woken when it is.
     pub(super) fn is_outdated(&self, waker: &Waker) -> bool {
-        // Every one is asked, so that each stores the waker.
+        // All of them are asked, so that each stores the waker.
         let replaced = self.watches.iter().filter(|it| it.is_replaced(waker));
         replaced.count() > 0
     }

@@ -1,4 +1,4 @@
-//! A request of a list of asks, and a permit for each of them.
+//! A request for a list of asks, and a permit for each of them.
 
 use super::asks::Ask;
 use super::{Group, List, Request, Taken};

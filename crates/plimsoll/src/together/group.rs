@@ -19,7 +19,7 @@ use crate::{Clock, Demand, Grant, Permit, Source};
 /// member of a member, is one member of the group, asked for the sum. `U` is the use of a limiter: the
 /// [cost](Self::ask) of a request is computed from it.
 pub struct Group<U> {
-    /// Members in stores are the last.
+    /// Members in stores come last.
     pub(super) members: Box<[Member]>,
     pub(super) uses: Box<[Uses<U>]>,
     /// The limiters that were replaced by their members: they count grants and refusals.
@@ -55,7 +55,7 @@ pub(super) enum Owner {
 /// The uses of a member.
 pub(super) struct Uses<U> {
     pub(super) name: Option<Name>,
-    /// The position of the limiter in the list that the group was made of.
+    /// The position of the limiter in the list from which the group was made.
     pub(super) position: usize,
     /// The first use, and the factor of its cost.
     pub(super) first: (U, u64),
@@ -182,7 +182,7 @@ fn add_several<U: Copy>(
 }
 
 impl<U: Copy + PartialEq> Group<U> {
-    /// A group of these limiters. A refusal by a limiter without a name of its own carries the name set here.
+    /// Creates a group of these limiters. A refusal by a limiter without a name of its own carries the name set here.
     pub fn new<'a>(
         limiters: impl IntoIterator<Item = (&'a Arc<dyn Limiter>, Option<&'a str>, U)>,
     ) -> Self {
@@ -260,8 +260,8 @@ impl<U: Copy + PartialEq> Group<U> {
         self
     }
 
-    /// A request to the group: `cost` returns the cost for the limiters of one use, if any; `like` has the priority and
-    /// the time-out.
+    /// Returns a request to the group: `cost` returns the cost for the limiters of one use, if any; `like` has the
+    /// priority and the time-out.
     #[inline]
     pub fn ask<C>(&self, like: Demand, cost: C) -> Request<'_, U, C>
     where
@@ -276,7 +276,7 @@ impl<U: Copy + PartialEq> Group<U> {
         }
     }
 
-    /// Whether a member is in a store.
+    /// Returns whether a member is in a store.
     #[inline]
     pub fn is_remote(&self) -> bool {
         self.local < self.members.len()

@@ -9,14 +9,14 @@ use crate::{Demand, Denied, Limiter, Moment, Permit, Reservation};
 /// The moment at which a reservation was made, and the moment at which it may be used.
 type Times = (Moment, Option<Moment>);
 
-/// [`Limiter::reserve`] with a reservation that owns its limiter.
+/// Like [`Limiter::reserve`], with a reservation that owns its limiter.
 ///
 /// A reservation borrows its limiter, so both are stored in one future: it is polled once to make the reservation, and
 /// later by the task that awaits it.
 ///
 /// # Errors
 ///
-/// If the demand is refused, or would have to wait longer than its time-out.
+/// Returns an error if the demand is refused, or would have to wait longer than its time-out.
 pub fn reserve_shared(
     limiter: Arc<dyn Limiter>,
     demand: Demand,

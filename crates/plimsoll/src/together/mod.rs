@@ -1,6 +1,6 @@
 //! Several limiters asked at once: all grant, or none does.
 //!
-//! This is the only implementation of that, for [`All`](crate::All) and for other crates of this workspace: providers
+//! This is the only implementation of this, for [`All`](crate::All) and for other crates of this workspace: providers
 //! of limiters by weight, the HTTP layer, limits from files. It is public for them, and not part of the stable
 //! interface.
 //!
@@ -26,7 +26,8 @@
 //! # Ok::<(), plimsoll::Denied>(())
 //! ```
 //!
-//! Limiters and keys that are known only when a request comes are a list of [`Ask`]s. Nothing is allocated while they grant:
+//! Limiters and keys that are known only when a request arrives are a list of [`Ask`]s. Nothing is allocated while they
+//! grant:
 //!
 //! ```
 //! use plimsoll::together::{Ask, Key, Permits};
@@ -49,27 +50,27 @@
 //!
 //! # Exactness
 //!
-//! Limiters that consist of others are replaced by their members, so a list consists of gates and of limiters of which
-//! nothing is known. A limiter or key that occurs several times is asked once, for the sum. A key gets a gate here if
-//! more is needed than to ask it alone and to undo that exactly: its table makes one, and drops it when it is not used
-//! any more.
+//! Limiters that consist of others are replaced by their members, so a list consists of gates and of opaque limiters. A
+//! limiter or key that occurs several times is asked once, for the sum. A key gets a gate, unless it can be asked on
+//! its own and undone exactly; its table creates the gate, and drops it when it is no longer used.
 //!
 //! A gate with its state in its word is taken from at once; if a later member refuses, that is undone, which is exact
 //! for every state that fits a word. Gates with their state behind their lock are decided together, with all of their
-//! locks held: each is looked at, and only if all of them grant is anything taken. So nothing has to be undone that
+//! locks held: each is examined, and only if all of them grant is anything taken. So nothing has to be undone that
 //! could not be undone exactly, such as a warm-up or a count of refusals. Earlier grants of limiters that are not gates
-//! are undone as well as the limiter can.
+//! are undone as exactly as the limiter can.
 //!
 //! # Waiting
 //!
-//! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing. It
-//! is served when all of them have room at once. Where it is at the front of a queue, room is reserved for it if it is the
-//! oldest request there that waits for several limiters; all gates agree on which is the oldest, so that one is served.
+//! A request waits in the queue of each member that has refused it, with one age and one deadline, and holds nothing.
+//! It is served when all of them have room at the same time. At the head of a queue, room is reserved for it if it is
+//! the oldest request there that waits for several limiters. All gates agree on which request is the oldest, so that
+//! one is served.
 //!
 //! Limiters of a file are names, with limiters behind them that replace each other. A waiting request is in the queue
 //! of the current limiter. When another replaces it, the request asks that one, with the same age and deadline, and no
-//! queue refuses it any more: neither for its bound nor because there is none. Nor does a queue with a smaller bound
-//! than when the wait began.
+//! queue refuses it: neither because of its bound, nor because there is none, nor because the bound is smaller than
+//! when the wait began.
 
 mod acquire;
 mod asks;

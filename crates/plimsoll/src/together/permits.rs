@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::limiter::Several;
 use crate::{Outcome, Permit};
 
-/// The number of permits that are stored inline. A request seldom has more limits.
+/// The number of permits that are stored inline. A request rarely has more limits.
 const FEW: usize = 4;
 
 /// The permits of several limiters, granted together and returned together.
@@ -21,7 +21,7 @@ pub struct Permits<'a> {
 }
 
 impl<'a> Permits<'a> {
-    /// No permits yet.
+    /// Creates an empty list of permits.
     #[doc(hidden)]
     #[inline]
     pub fn new() -> Self {
@@ -51,7 +51,7 @@ impl<'a> Permits<'a> {
         self.several.push(Arc::clone(several));
     }
 
-    /// Takes the last one out.
+    /// Removes the last permit.
     #[inline]
     fn pop(&mut self) -> Option<Permit<'a>> {
         if let Some(last) = self.more.pop() {
@@ -61,19 +61,19 @@ impl<'a> Permits<'a> {
         self.few.get_mut(self.taken)?.take()
     }
 
-    /// The number of permits.
+    /// Returns the number of permits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.taken + self.more.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Each permit, in the order in which the limiters granted.
+    /// Returns the permits, in the order in which the limiters granted them.
     pub fn iter(&self) -> impl Iterator<Item = &Permit<'a>> {
         self.few.iter().flatten().chain(&self.more)
     }
@@ -83,7 +83,7 @@ impl<'a> Permits<'a> {
         self.finish_all(outcome);
     }
 
-    /// [`finish`](Self::finish) in place.
+    /// Like [`finish`](Self::finish), in place.
     #[doc(hidden)]
     #[inline]
     pub fn finish_all(&mut self, outcome: Outcome) {
@@ -92,12 +92,12 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// Undoes the grants, also of rates: for work that was not needed. See [`Permit::undo`].
+    /// Undoes the grants, also of rates, for work that was not needed. See [`Permit::undo`].
     pub fn undo(mut self) {
         self.undo_all();
     }
 
-    /// [`undo`](Self::undo) in place.
+    /// Like [`undo`](Self::undo), in place.
     #[doc(hidden)]
     pub fn undo_all(&mut self) {
         for several in self.several.drain(..) {
@@ -108,7 +108,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// The same permits without the borrow of their limiters.
+    /// Returns the same permits without the borrow of their limiters.
     pub fn into_owned(mut self) -> Permits<'static> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);
@@ -120,7 +120,7 @@ impl<'a> Permits<'a> {
         }
     }
 
-    /// The permits one by one. Undoing one of them no longer undoes the whole.
+    /// Returns the permits one by one. Undoing one of them no longer undoes the whole.
     pub fn into_each(mut self) -> impl Iterator<Item = Permit<'a>> {
         let few = std::mem::take(&mut self.few);
         let more = std::mem::take(&mut self.more);

@@ -32,7 +32,7 @@ pub(crate) fn unexplained() -> Denied {
 }
 
 /// Completes the refusal of the first member that refuses: it lasts as long as the longest of all refusals. The other
-/// members are only looked at: they have not refused.
+/// members are only estimated: they have not refused.
 #[cold]
 fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool) -> Denied {
     let mut latest = denied.retry_after();
@@ -49,7 +49,7 @@ fn explain<'a>(list: impl List<'a>, refuser: usize, denied: Denied, stays: bool)
         };
         latest = match (latest, denied.retry_after()) {
             (Some(one), Some(other)) => Some(one.max(other)),
-            // A refusal because of too long a wait carries its length, if that is known.
+            // A refusal because the wait is too long carries the length of the wait, if it is known.
             (known, None) if stays => known,
             _ => None,
         };

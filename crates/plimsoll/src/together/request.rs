@@ -1,4 +1,4 @@
-//! A request to a group, and the verbs that do not wait.
+//! A request to a group, and the operations that do not wait.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Request<'a, U, C> {
     pub(super) group: &'a Group<U>,
     /// Limiters that are not in the group itself.
     pub(super) asks: &'a [Ask<'a>],
-    /// The demand of a use, where each has its own time-out.
+    /// The demand of a use, if each has its own time-out.
     pub(super) demand_of: Option<DemandOf<U>>,
     pub(super) like: Demand,
     pub(super) cost: C,
@@ -171,7 +171,7 @@ where
     ///
     /// # Errors
     ///
-    /// The refusal of the first member that refuses, with the moment at which all would grant.
+    /// Returns the refusal of the first member that refuses, with the moment at which all would grant.
     #[inline]
     pub fn try_acquire(self, held: &mut Permits<'a>) -> Result<(), Denied> {
         let mut taken = Taken::default();
@@ -182,11 +182,11 @@ where
         self.ask_stores(held, true)
     }
 
-    /// [`try_acquire`](Self::try_acquire) for a caller that waits if it is refused: a refusal is not counted.
+    /// Like [`try_acquire`](Self::try_acquire), for a caller that waits if it is refused: a refusal is not counted.
     ///
     /// # Errors
     ///
-    /// The member that refused, to [wait](Self::acquire) for.
+    /// Returns the member that refused, to [wait](Self::acquire) for.
     #[inline]
     pub fn attempt(self, held: &mut Permits<'a>) -> Result<(), Refuser> {
         let mut taken = Taken::default();
@@ -227,11 +227,11 @@ where
         Ok(())
     }
 
-    /// Takes permits of all members for later use, and returns when they may be used; or takes nothing.
+    /// Takes permits of all members for later use, or none. The result says when they may be used.
     ///
     /// # Errors
     ///
-    /// The refusal of a member, or a refusal because the wait would exceed the deadline.
+    /// Returns the refusal of a member, or a refusal because the wait would exceed the deadline.
     pub fn reserve(self) -> Result<Reserved<'a>, Denied> {
         reserve(self)
     }
@@ -240,7 +240,7 @@ where
     ///
     /// # Errors
     ///
-    /// The refusal that `try_acquire` would return.
+    /// Returns the refusal that `try_acquire` would return.
     pub fn estimate(self) -> Result<(), Denied> {
         estimate(self)
     }

@@ -1,4 +1,4 @@
-//! Taking ahead of time: from all, or from none.
+//! Reservations: with all members, or with none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
                 reserved.held.push(reservation);
             }
             Err(denied) => {
-                // Before the others are asked when they would grant.
+                // Undone before the retry times of the others are computed.
                 reserved.undo();
                 return Err(refuse_reservation(list, index, denied));
             }
@@ -53,8 +53,8 @@ pub(super) fn reserve<'a>(list: impl List<'a>) -> Result<Reserved<'a>, Denied> {
     Ok(reserved)
 }
 
-/// The order in which members are asked. Members that cannot be undone exactly are the last, and of those the ones that
-/// seem to refuse the first: so that there is nothing to undo there.
+/// The order in which members are asked. Members that cannot be undone exactly come last, and among them first those
+/// that are likely to refuse, so that nothing has to be undone there.
 fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
     let (Some(gate), Some(demand)) = (list.member(index).gate(), list.demand(index)) else {
         return 0;
@@ -73,13 +73,14 @@ fn last_to_undo<'a>(list: impl List<'a>, index: usize) -> u8 {
 }
 
 impl<'a> Reserved<'a> {
-    /// The wait for the last of them, from when it was made. `None` if it depends on permits that are returned.
+    /// Returns the time from the making of the reservations until the last of them is ready. `None` if that depends on
+    /// permits that other callers return.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// Whether all could be used at once when it was made.
+    /// Returns whether all could be used at once when it was made.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.wait == Some(Duration::ZERO)
@@ -89,7 +90,7 @@ impl<'a> Reserved<'a> {
     ///
     /// # Errors
     ///
-    /// If a limiter was closed, or a reservation had a place in a queue and lost it.
+    /// Returns an error if a limiter was closed, or a reservation had a place in a queue and lost it.
     pub fn wait_blocking(self) -> Result<Permits<'a>, Denied> {
         crate::blocking::wait(self)
     }
@@ -135,7 +136,7 @@ impl std::fmt::Debug for Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        // The last one first. Before all are ready none has been used.
+        // In reverse order. None has been used before all are ready.
         while let Some(last) = self.held.pop() {
             drop(last);
         }

@@ -30,11 +30,11 @@ struct Found {
 
 impl Group<usize> {
     /// The group of these asks, each by its position. Keys and names are resolved to the limiters behind them, so that
-    /// they are decided and waited for as gates are.
+    /// they are handled like gates.
     ///
     /// # Errors
     ///
-    /// The position and the refusal of a key for which there is no room, or of a name that is closed.
+    /// Returns the position and the refusal of a key for which there is no room, or of a name that is closed.
     pub(super) fn of_asks(asks: &[Ask<'_>]) -> Result<Self, (usize, Denied)> {
         let mut found = Found::default();
         found.behind.asks = asks.len();

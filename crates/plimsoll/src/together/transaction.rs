@@ -1,11 +1,11 @@
 //! Deciding over several gates in one instant.
 //!
 //! The gates are entered one inside the other, in the order of their addresses: all transactions use this order, so two
-//! of them never deadlock. Under all locks each gate is looked at, and taken from only if all of them grant. Tasks are
-//! woken when all locks are free.
+//! of them never deadlock. With all locks held, each gate is examined, and taken from only if all of them grant. Tasks
+//! are woken when all locks are free.
 //!
-//! A rule may panic. Then no gate is left in the middle of its step: gates that have not taken take nothing, other
-//! takes are undone, and tasks are woken, before the panic resumes.
+//! If a rule panics, no gate is left in the middle of its step: before the panic resumes, gates that have not taken
+//! take nothing, other takes are undone, and tasks are woken.
 
 use super::attempt::{Moments, decision};
 use super::{List, Set};
@@ -86,7 +86,7 @@ impl<'a, 't, L: List<'a>> Transaction<'t, L> {
         TransactionOutcome::Refused(refuser, self.denied)
     }
 
-    /// Enters the gates behind the address `last`, looks at each, and leaves them with the decision.
+    /// Enters the gates with addresses above `last`, examines each, and leaves them with the decision.
     fn enter(&mut self, last: usize) {
         let gates = (0..self.list.local()).filter(|&index| self.gates.contains(index));
         let addresses = gates.map(|index| (self.list.member(index).address(), index));

@@ -1,9 +1,10 @@
-//! Waiting for several limiters, holding nothing of any.
+//! Waiting for several limiters, while holding permits of none.
 //!
-//! A request waits in the queue of the limiter that refused it. When that has room, the request tries to take from all; if
-//! another refuses, the request keeps its place and joins that queue too, behind requests that came before it and ahead of
-//! those that came later. Where it is at the front, room is reserved for it if it is the oldest that waits for several
-//! there. All gates agree on which is the oldest, so that one gets all it needs, and no later one passes it for ever.
+//! A request waits in the queue of the limiter that refused it. When that has room, the request tries to take from all;
+//! if another refuses, the request keeps its place and joins that queue too, behind requests that came before it and
+//! ahead of those that came later. At the head of a queue, room is reserved for it if it is the oldest there that waits
+//! for several limiters. All gates agree on which is the oldest, so that one gets all it needs, and is not overtaken
+//! forever.
 //!
 //! Limiters that are not gates are waited for in their own way, when all gates have room; there is no guarantee for
 //! them. Limiters of this workspace that follow a name are resolved to gates before the wait.
@@ -29,7 +30,7 @@ use crate::{Acquire, Clock, Denied, Moment, Reason};
 /// The number of tries in a row before it yields to other tasks.
 const TRIES: usize = 16;
 
-/// A request that waits for several limiters. The list is passed to each step, so that it may be borrowed anew.
+/// A request that waits for several limiters. The list is passed to each step, so that each step may borrow it again.
 pub(crate) struct Wait {
     age: Age,
     slots: Slots,
@@ -325,7 +326,7 @@ impl Wait {
     }
 }
 
-/// Refuses demands that can never be granted, or not in time, instead of waiting for them.
+/// Refuses demands that can never be granted, or not in time, instead of letting them wait.
 fn refuse_in_vain<'a>(
     list: impl List<'a>,
     refuser: usize,

@@ -1,4 +1,4 @@
-//! Limiters and keys that are known only when a request comes, asked together.
+//! Limiters and keys that are known only when a request arrives, asked together.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ impl<'a> Ask<'a> {
     ///
     /// # Errors
     ///
-    /// The refusal of the first that refuses.
+    /// Returns the refusal of the first limiter that refuses.
     pub fn try_all(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
         if Self::attempt_all(asks, held) {
             return Ok(());
@@ -52,7 +52,7 @@ impl<'a> Ask<'a> {
         true
     }
 
-    /// Decides under the locks of all, and counts a refusal.
+    /// Decides with all locks held, and counts a refusal.
     #[cold]
     fn decide(asks: &[Self], held: &mut Permits<'a>) -> Result<(), Refused> {
         let permits = in_group(asks, |group| {
@@ -91,7 +91,7 @@ impl<'a> Ask<'a> {
     ///
     /// # Errors
     ///
-    /// The refusal that `try_all` would return.
+    /// Returns the refusal that `try_all` would return.
     pub fn estimate_all(asks: &[Self]) -> Result<(), Denied> {
         in_group(asks, |group| {
             let (index, answer) = (0, group.ask_each(asks).estimate());
@@ -100,8 +100,8 @@ impl<'a> Ask<'a> {
         .map_err(|refused| refused.denied)
     }
 
-    /// The refusal of a limiter or key whose limit is below the sum of several of `asks`. It takes nothing and counts
-    /// nothing.
+    /// Returns the refusal of a limiter or key whose limit is below the sum of several of `asks`. It takes nothing and
+    /// counts nothing.
     #[must_use]
     pub fn too_large_together(asks: &[Self]) -> Option<Refused> {
         let is_key = |ask: &&Self| matches!(ask.of, Asked::Key(_));
@@ -166,7 +166,7 @@ impl Waiting {
     ///
     /// # Errors
     ///
-    /// The refusal of a member that does not let it wait.
+    /// Returns the refusal of a member that does not let it wait.
     pub fn start(asks: &[Ask<'_>]) -> Result<Self, Refused> {
         Self::start_after(None, asks)
     }
@@ -242,13 +242,13 @@ impl Waiting {
         (0..group.uses.len()).filter(is_of)
     }
 
-    /// Whether it waits in a queue, and not only for a store.
+    /// Returns whether it waits in a queue; if not, it waits only for a store.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.wait.is_some()
     }
 
-    /// The time it has been in queues, on the clock of the member that it began to wait for.
+    /// Returns the time that it has spent in queues, on the clock of the first member that it waited for.
     #[must_use]
     pub fn waited(&self, asks: &[Ask<'_>]) -> Duration {
         let wait = self.wait.as_ref();
@@ -257,11 +257,11 @@ impl Waiting {
         })
     }
 
-    /// One permit for each of `asks`, when all have granted.
+    /// Polls for one permit for each of `asks`, once all have granted.
     ///
     /// # Errors
     ///
-    /// The refusal of a member; what others granted has been undone.
+    /// Returns the refusal of a member. The grants of the others have been undone.
     pub fn poll(
         &mut self,
         asks: &[Ask<'_>],
@@ -282,7 +282,7 @@ impl Waiting {
                     self.granted = request.permits(taken);
                     self.wait = None;
                 }
-                // It was asked while another limiter replaced it.
+                // It was asked while another limiter was replacing it.
                 Err(_) if self.group.behind.is_outdated(cx.waker()) => {}
                 Err((leaf, denied)) => {
                     let index = request.ask_of(leaf);

@@ -1,4 +1,4 @@
-//! Taking by words alone, which decides most requests.
+//! Taking by words alone, the path of most requests.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;

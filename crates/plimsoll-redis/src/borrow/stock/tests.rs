@@ -17,7 +17,7 @@ fn at(millis: u64) -> Moment {
     Moment::from_nanos(millis * 1_000_000)
 }
 
-/// A batch taken at a moment, of a limit that is full again after so long.
+/// A batch taken at a moment, of a limit that is full again after `reset` milliseconds.
 fn batch(amount: u64, millis: u64, reset: u64) -> Borrowed {
     let reset = Some(Duration::from_millis(reset));
     Borrowed {
@@ -76,7 +76,7 @@ fn never_more_is_held_than_may_be() {
     );
     let over = stock.put(at(1), Portion { left: 2, tag }, 10);
     assert_eq!(over.map(|portion| portion.left), Some(2));
-    // What is too old is not kept at all.
+    // Permits that are too old are not kept at all.
     stock.clear(at(1), true);
     let over = stock.put(at(101), Portion { left: 2, tag }, 10);
     assert_eq!(
@@ -98,7 +98,7 @@ fn many_lots_become_two_and_keep_the_earlier_times() {
     assert_eq!(stock.held(at(100)), 2);
 }
 
-/// What a log recorded at one moment cannot go back to another.
+/// A permit that a log recorded at one moment cannot be refunded at another.
 #[test]
 fn lots_of_a_log_stay_apart() {
     let kind = Lent {
@@ -140,12 +140,12 @@ fn a_refusal_holds_for_as_much_until_its_time() {
     assert_eq!(known(&stock, 20, 4), Some(Duration::from_millis(40)));
     assert_eq!(known(&stock, 20, 2), None);
     assert_eq!(known(&stock, 60, 3), None);
-    // One of more does not hide one of less; one of less replaces it.
+    // A refusal of a higher cost does not hide one of a lower cost, which replaces it.
     stock.remember(at(20), 5, &denied(Reason::Exhausted, 500));
     assert_eq!(known(&stock, 20, 3), Some(Duration::from_millis(40)));
     stock.remember(at(20), 1, &denied(Reason::Exhausted, 5));
     assert_eq!(known(&stock, 20, 1), Some(Duration::from_millis(5)));
-    // What never passes is not for now.
+    // A refusal that never ends is not remembered.
     let mut stock = Stock::new(at(0));
     stock.remember(at(0), 101, &denied(Reason::TooLarge, 5));
     assert!(!stock.is_refused(at(0)));

@@ -1,4 +1,4 @@
-//! A connection that first asks for an upgrade by itself, and then is the upgraded one.
+//! A connection that first sends a request to upgrade, and then is the upgraded connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ pub(super) struct Io {
     request: &'static [u8],
     /// The number of bytes of the end that were written. The response itself is discarded.
     ended: usize,
-    /// Until the answer has been written.
+    /// Empty until the response has been written.
     ready: Arc<Mutex<Option<Upgraded>>>,
     upgraded: Option<Upgraded>,
     held: Arc<dyn Sent>,
@@ -40,7 +40,7 @@ impl Io {
         }
     }
 
-    /// The upgraded connection, when the answer has been written.
+    /// The upgraded connection, once the response has been written.
     fn upgraded(&mut self) -> Option<Pin<&mut Upgraded>> {
         if self.upgraded.is_none() && self.ended == END.len() {
             self.upgraded = lock(&self.ready).take();
@@ -48,7 +48,7 @@ impl Io {
         self.upgraded.as_mut().map(Pin::new)
     }
 
-    /// Takes the answer, up to its end. Returns how much of this was part of it.
+    /// Consumes the response, up to its end. Returns the number of bytes that belonged to it.
     fn swallow(&mut self, bytes: &[u8]) -> usize {
         for (at, byte) in bytes.iter().enumerate() {
             if self.ended == END.len() {

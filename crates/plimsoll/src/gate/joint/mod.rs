@@ -162,7 +162,7 @@ impl<R: Rule> Joint for Core<R> {
                 reason,
                 offered: inside.waiters.is_offered(ticket),
             },
-            // Nobody is served without having taken.
+            // No waiter is marked as granted before it has taken.
             Some(Status::Granted(_)) | None => Place::Lost {
                 reason: Reason::Closed,
                 offered: false,
@@ -191,9 +191,9 @@ impl<R: Rule> Joint for Core<R> {
 }
 
 impl<R: Rule> Turn<'_, R> {
-    /// Takes what [`peek`](Self::peek) said could be taken, and gives the place up.
+    /// Takes what [`peek`](Self::peek) said could be taken, and leaves the place.
     fn take_from(&mut self, demand: Demand, place: Option<Ticket>) {
-        // It has been looked at in the same turn.
+        // `peek` was called in the same turn.
         let _taken = take(self.rule, self.state, self.now, demand.cost);
         self.inside.forecast.forget();
         match place {
@@ -211,7 +211,7 @@ impl<R: Rule> Turn<'_, R> {
         }
     }
 
-    /// There is no room after all for a waiter that was notified: it is notified again when there is.
+    /// Withdraws the notice of a waiter for which there is no room after all: it is notified again when there is.
     fn withdraw(&mut self, place: Option<Ticket>) {
         if let Some(ticket) = place {
             self.inside.waiters.withdraw(ticket);

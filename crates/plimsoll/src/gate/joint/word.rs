@@ -7,7 +7,7 @@ use crate::sync::Ordering;
 use crate::{Moment, Packed, PackedTake};
 
 impl<R: Rule> Core<R> {
-    /// [`take_by_word`](Self::take_by_word), which also says what it exchanged.
+    /// Like [`take_by_word`](Self::take_by_word), but also returns the exchanged words.
     #[inline]
     pub(super) fn exchange_word(&self, now: Moment, cost: u64, timed: bool) -> Word {
         let mut word = self.word.load(Ordering::Acquire);
@@ -52,7 +52,7 @@ impl<R: Rule> Core<R> {
     /// Whether [`exchange_word`](Self::exchange_word) would grant.
     pub(super) fn word_grants(&self, now: Moment, cost: u64) -> bool {
         let word = self.word.load(Ordering::Acquire);
-        // A word read before the epoch turned says nothing, unless it is there still.
+        // A word read before the epoch changed is worthless, unless it is still there.
         word & PARKED == 0
             && now.as_nanos() >> self.epoch_bits == self.epoch.load(Ordering::Acquire)
             && matches!(

@@ -105,7 +105,7 @@ fn a_queue_that_is_just_opened_loses_nobody() {
     });
 }
 
-/// A time-out that comes while a demand joins that need not read the clock.
+/// A time-out is set while a demand joins that need not read the clock.
 #[test]
 fn a_queue_that_is_given_a_timeout_answers_everybody() {
     check_up_to(2, || {

@@ -44,7 +44,7 @@ fn a_waiter_is_rung_for_whatever_order_alarms_are_set_in() {
         let leaving = queued(&gate);
         let waiter = waiter(&gate);
         drop(leaving);
-        // Whoever leaves the lock last has nothing to say if it decided first.
+        // The thread that leaves the lock last is ignored if it decided first.
         machine.advance_to(SECOND);
         let keeper = machine.start();
         assert!(waiter.join().unwrap());
@@ -65,7 +65,7 @@ fn the_thread_rings_while_the_head_leaves() {
         let keeper = machine.start();
         let leaver = thread::spawn(move || drop(leaving));
         leaver.join().unwrap();
-        // The head was served or not; whoever is behind it is, or the next one would wait for it.
+        // The head may have been served or not; the waiter behind it must be, or the next one would wait for it.
         machine.advance_to(3 * SECOND);
         assert!(waiter(&gate).join().unwrap());
         machine.stop();

@@ -60,7 +60,7 @@ fn a_demand_of_a_higher_class_passes_and_both_are_served() {
     });
 }
 
-/// While two wait, what is returned is handed on without the detour; the last waiter takes it.
+/// While two demands wait, a returned permit is handed on by the short path; the last waiter takes it.
 #[test]
 fn a_permit_that_is_handed_on_reaches_all_who_wait() {
     check_up_to(2, || {
@@ -77,8 +77,8 @@ fn a_permit_that_is_handed_on_reaches_all_who_wait() {
     });
 }
 
-/// The answer is read from a cell, without the lock: what was done under the permit before it was handed on must be seen all the
-/// same.
+/// The answer is read from a cell, without the lock: the work done under the permit before it was handed on must still
+/// be visible.
 #[test]
 fn who_is_handed_a_permit_sees_what_was_done_under_it() {
     check_up_to(3, || {

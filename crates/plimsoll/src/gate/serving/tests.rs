@@ -1,4 +1,4 @@
-//! Waiters that are served together, on a clock that is moved by hand and stands for the machine's.
+//! Waiters that are served together, on a manual clock that behaves like the machine's.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Waits for a cost, for at most so many nanoseconds.
+    /// Waits for a cost, for at most this many nanoseconds.
     Wait(u64, Option<u64>),
     /// Asks without waiting.
     Try(u64),
@@ -31,14 +31,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..120)
 }
 
-/// One who waits, or what it was told.
+/// A waiter, or its answer.
 struct Waiter {
     joined: Moment,
     future: Option<Acquire<'static>>,
     answer: Option<Result<Moment, Reason>>,
 }
 
-/// A gate and all who ever waited for it, in the order of arrival.
+/// A gate and all its waiters so far, in the order of arrival.
 struct Side {
     time: ManualClock,
     gate: Gate<TokenBucket>,
@@ -69,7 +69,7 @@ impl Side {
         self.read();
     }
 
-    /// Lets everybody read the answer; returns how many did.
+    /// Lets all waiters read their answers; returns how many did.
     fn read(&mut self) -> usize {
         let mut read = 0;
         for waiter in &mut self.waiters {
@@ -104,9 +104,10 @@ impl Side {
 }
 
 proptest! {
-    /// Beside a gate that serves each waiter at its moment: nobody is served sooner, so no more is granted than the rule allows;
-    /// whoever has time enough is served and whoever has not is refused, as there; no refill is lost, so that each comes when it
-    /// would have there, or later by no more than a third of what the first of its batch has waited.
+    /// Compared with a gate that serves each waiter at its moment: no waiter is served sooner, so no more is granted
+    /// than the rule allows; the same waiters are served and the same time out; and no refill is lost, so that each
+    /// waiter is served when it would have been there, or later by at most a third of the wait of the first of its
+    /// batch.
     #[test]
     fn waiters_that_are_served_together_are_late_by_a_third_at_most_and_lose_nothing(
         rate in 500..200_000_u64,
@@ -141,8 +142,8 @@ proptest! {
     }
 }
 
-/// A queue of 64 whose members come back at once, as tasks in a loop do: they are served by quarters of the queue, and
-/// nobody waits longer than 64 take at this rate.
+/// A queue of 64 waiters that ask again at once, as tasks in a loop do: they are served in quarters of the queue, and
+/// none waits longer than 64 grants take at this rate.
 #[test]
 fn tasks_in_a_loop_are_served_by_quarters_and_wait_no_longer_than_the_queue_takes() {
     const TASKS: usize = 64;
@@ -173,7 +174,7 @@ fn tasks_in_a_loop_are_served_by_quarters_and_wait_no_longer_than_the_queue_take
     }
 }
 
-/// Those who joined served whoever was due, one by one, and set the alarm anew each time.
+/// New demands served the waiters that were due, one by one, and set the alarm again each time.
 #[test]
 fn who_joins_a_queue_leaves_its_alarm_alone() {
     let mut side = Side::new(ManualClock::of_a_machine(), (1_000, 100));
@@ -192,7 +193,7 @@ fn who_joins_a_queue_leaves_its_alarm_alone() {
         side.waiters.iter().filter(|it| it.answer.is_some()).count(),
         served
     );
-    // Whoever does not wait gets what is left when all who are due are served.
+    // A demand that does not wait gets what is left when all due waiters are served.
     assert!(side.gate.try_acquire(1).is_err());
     assert!(side.read() > 0);
 }

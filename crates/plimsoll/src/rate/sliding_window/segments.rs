@@ -34,7 +34,7 @@ impl Clone for Segments {
 }
 
 impl Segments {
-    /// Whether there are as many segments as this, and their sum is the usage.
+    /// Whether there are exactly `segments` counts, and their sum is the usage.
     pub(super) fn are_sound(&self, segments: u32) -> bool {
         let sum = self
             .counts

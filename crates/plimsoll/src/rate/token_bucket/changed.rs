@@ -5,8 +5,8 @@ use super::{Filling, TokenBucket};
 use crate::{Carry, Moment, Rule};
 
 impl TokenBucket {
-    /// The filling with which this bucket takes over from `old`. Both have supply scales of their own; a part of a
-    /// token that the new one cannot express is lost, never gained.
+    /// The filling with which this bucket takes over from `old`. Each has its own supply scale; a fraction of a token
+    /// that the new scale cannot express is lost, never gained.
     pub(super) fn adopted(
         &self,
         old: &Self,

@@ -19,8 +19,8 @@ struct Short {
 impl TokenBucket {
     /// Takes from a word of [whole nanoseconds](Supply::Nanos), which is all of the point and not only its low bits.
     ///
-    /// The most common supply has a path of its own: a grant is then as many instructions as it can be, and a refusal divides
-    /// nothing.
+    /// The most common supply has a path of its own: a grant takes the fewest instructions possible, and a refusal
+    /// needs no division.
     #[inline(always)]
     fn take_nanos(&self, word: u64, now: Moment, price: u64) -> PackedTake {
         let elapsed = now.nanos_since(self.origin);
@@ -32,7 +32,7 @@ impl TokenBucket {
             let refusal = Refusal::until(now.plus_nanos(lacking));
             return PackedTake::Refused(refusal.with_full_at(now.plus_nanos(missing)));
         }
-        // Not from what is missing: the exchange then waits for less of the arithmetic.
+        // Not computed from `missing`: the exchange then waits for less of the arithmetic.
         let next = word.max(elapsed).wrapping_add(price);
         if (elapsed | next) > MASK {
             // Only after centuries.
@@ -52,7 +52,7 @@ impl TokenBucket {
             let lacking = wanted - self.short_capacity;
             return Err(Short { lacking, missing });
         }
-        // Not from what is missing: the exchange then waits for less of the arithmetic.
+        // Not computed from `missing`: the exchange then waits for less of the arithmetic.
         let point = if ahead > 0 { word } else { supply };
         Ok(point.wrapping_add(price) & MASK)
     }
@@ -135,7 +135,7 @@ impl Packed<Self> for TokenBucket {
         let Supply::Nanos { token } = rule.supply else {
             return None;
         };
-        // What is too deep is in no word; so the price of the burst fits 64 bits, and that of this cost.
+        // A bucket that is too deep has no word, so the price of the burst fits 64 bits, and so does that of this cost.
         Some(if cost > rule.burst {
             PackedTake::Unpackable
         } else {

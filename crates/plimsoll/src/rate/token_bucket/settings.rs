@@ -1,4 +1,4 @@
-//! The settings of a bucket and their getters: stores outside of the process store buckets by their settings.
+//! The settings of a bucket, and their getters for stores outside of the process.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::invalid::Unmet;
 use crate::{InvalidLimit, Quota};
 
 impl TokenBucket {
-    /// Sets the maximum number of tokens, and starts with as many.
+    /// Sets the maximum number of tokens, which is also the number at the start.
     ///
-    /// The burst is the amount that may pass at once after idling; the rate stays as it is. A burst of 1 spaces grants
-    /// evenly, and a burst above the units of the quota saves up the refill of several periods.
+    /// The burst is the amount that may pass at once after idling; the rate does not change. A burst of 1 spaces grants
+    /// evenly; a burst above the units of the quota accumulates the refill of several periods.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -26,7 +26,7 @@ impl TokenBucket {
     ///
     /// # Panics
     ///
-    /// If `burst` is 0.
+    /// Panics if `burst` is 0.
     #[track_caller]
     pub const fn burst(self, burst: u64) -> Self {
         match self.checked_burst(burst) {
@@ -35,11 +35,11 @@ impl TokenBucket {
         }
     }
 
-    /// [`burst`](Self::burst) for a number from outside the program.
+    /// Like [`burst`](Self::burst), but returns an error instead of panicking. For a number from outside the program.
     ///
     /// # Errors
     ///
-    /// If `burst` is 0.
+    /// Returns an error if `burst` is 0.
     pub fn try_burst(self, burst: u64) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_burst(burst);
         bucket.map_err(|unmet| unmet.with(burst))
@@ -65,11 +65,11 @@ impl TokenBucket {
         Ok(self)
     }
 
-    /// Sets the number of tokens at the start. Default: the burst. As the limit of [many keys](crate::Keyed) it evicts
-    /// none of them below `max_keys`, as none is ever like new again.
+    /// Sets the number of tokens at the start. Default: the burst.
     ///
-    /// A process that is restarted often would grant a burst with each start; a bucket that starts empty grants the
-    /// rate from the beginning.
+    /// A process that restarts often would grant a burst at each start; a bucket that starts empty grants only its rate
+    /// from the beginning. With [many keys](crate::Keyed) and fewer tokens than the burst, no key is evicted before
+    /// there are `max_keys`, because no used key ever equals a new one again.
     ///
     /// ```
     /// use plimsoll::{Gate, ManualClock, TokenBucket};
@@ -84,7 +84,7 @@ impl TokenBucket {
     ///
     /// # Panics
     ///
-    /// If `initial` is above the burst.
+    /// Panics if `initial` is above the burst.
     #[track_caller]
     pub const fn initial(self, initial: u64) -> Self {
         match self.checked_initial(initial) {
@@ -93,11 +93,12 @@ impl TokenBucket {
         }
     }
 
-    /// [`initial`](Self::initial) for a number from outside the program.
+    /// Like [`initial`](Self::initial), but returns an error instead of panicking. For a number from outside the
+    /// program.
     ///
     /// # Errors
     ///
-    /// If `initial` is above the burst.
+    /// Returns an error if `initial` is above the burst.
     pub fn try_initial(self, initial: u64) -> Result<Self, InvalidLimit> {
         let bucket = self.checked_initial(initial);
         bucket.map_err(|unmet| unmet.with(initial))
@@ -115,20 +116,20 @@ impl TokenBucket {
         Ok(self)
     }
 
-    /// The number of tokens at the start.
+    /// Returns the number of tokens at the start.
     #[must_use]
     pub const fn initial_tokens(&self) -> u64 {
         self.initial
     }
 
-    /// Whether tokens are added continuously; otherwise they are added at the end of each period.
+    /// Returns whether tokens are added continuously; otherwise they are added at the end of each period.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
         !matches!(self.supply, Supply::Interval { .. })
     }
 
-    /// The refill: tokens per period. For a greedy bucket in lowest terms: 1 in 10 ms, if it was built with 100 per
-    /// second.
+    /// Returns the refill: tokens per period. For a greedy bucket in lowest terms: 1 in 10 ms, if it was built with 100
+    /// per second.
     pub const fn refill(&self) -> Quota {
         match self.supply {
             Supply::Nanos { token } => Quota::new(1, Duration::from_nanos(token)),

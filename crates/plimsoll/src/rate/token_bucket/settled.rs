@@ -4,7 +4,7 @@ use super::{Filling, TokenBucket};
 use crate::Moment;
 
 impl TokenBucket {
-    /// As if `actual` tokens had been taken at `taken`, and not `estimate`.
+    /// The filling as if `actual` tokens had been taken at `taken` instead of `estimate`.
     ///
     /// A bucket does not record when it was full. Tokens that may have been lost since `taken` are never returned; a
     /// charge on top is paid by the refill since `taken`, unless later takes have used that up.
