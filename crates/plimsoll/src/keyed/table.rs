@@ -47,10 +47,11 @@ pub(super) struct Table<K, R: Rule> {
     pub(super) closed: bool,
     /// Whether that is for a while, and waiters stay.
     pub(super) paused: bool,
-    /// Whether states may be kept as words. Where the least recently used is evicted they are not: a word has
-    /// no room for when it was used.
+    /// Whether the settings allow states as words. They do not if the least recently used key is evicted: a word has no room for
+    /// the time of the last use.
     has_words: bool,
-    /// Whether they are: words that are good for an instant only would have to be written anew all the time.
+    /// Whether states are kept as words. Not if words would be valid for an instant only, because all of them would have to be
+    /// rewritten each time.
     compact: bool,
     /// Before this moment nothing here can be forgotten.
     pub(super) evictable_from: Moment,

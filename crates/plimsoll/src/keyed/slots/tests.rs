@@ -112,7 +112,7 @@ fn a_table_that_shrinks_goes_back_to_the_memory_it_began_in() {
     }
     assert!(slots.segments.len() > 32);
     for left in [30_000, 3_000, 200, 100, 0] {
-        // Half of the segments can be merged in a round, and a second sight frees them.
+        // After a round in which keys were forgotten segments are merged, and shrink in the next.
         for _ in 0..12 {
             slots.look_around(usize::MAX, None, &hasher, |entry| {
                 (entry.key < left).then_some(Moment::NEVER)
@@ -120,7 +120,7 @@ fn a_table_that_shrinks_goes_back_to_the_memory_it_began_in() {
         }
         assert_eq!(slots.len(), left as usize);
         let held: usize = slots.segments.iter().map(|segment| segment.slots()).sum();
-        assert!(held <= KEPT.max(left as usize * 6), "{held} for {left}");
+        assert!(held <= KEPT.max(left as usize * 10), "{held} for {left}");
         let is_first = first == Some(slots.segments.as_ptr());
         assert_eq!(is_first, left <= 200, "{left}");
         for key in 0..left {
