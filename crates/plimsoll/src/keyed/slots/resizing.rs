@@ -1,9 +1,9 @@
 //! How the table of a shard grows and shrinks: the sizes of its segments, splits and merges.
 //!
-//! A table that shrinks merges its segments again, and ends in the memory that it had while it was small. Allocators return memory to
-//! the system from the end of the heap, so a block that stays must not lie above those that are freed: that memory was allocated
-//! before them. For the same reason nothing small is allocated on the way down: what is freed in blocks of up to a kilobyte is kept
-//! by the allocator for the next caller, where it lies.
+//! A table that shrinks merges its segments again, and ends in the memory that it had while it was small. glibc's allocator returns
+//! memory to the system from the end of its heap, so a block that stays must not lie above those that are freed: that memory was
+//! allocated before them. For the same reason nothing small is allocated while a table shrinks: the allocator caches freed blocks of
+//! up to a kilobyte, and they stay where they are.
 
 use std::hash::{BuildHasher, Hash};
 use std::iter::zip;
