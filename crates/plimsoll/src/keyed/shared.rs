@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -316,7 +317,7 @@ pub(super) struct Place<'a>(&'a AtomicUsize);
 impl Place<'_> {
     /// Leaves the place to the inserted key.
     pub(super) fn keep(self) {
-        std::mem::forget(self);
+        let _kept = ManuallyDrop::new(self);
     }
 }
 
