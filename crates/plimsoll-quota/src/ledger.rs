@@ -284,7 +284,7 @@ mod tests {
         ledger.confirm(&mut holding, at(2));
         assert_eq!(ledger.held(), (10 * NANO, 10));
         assert!(ledger.give(&mut holding, 15 * NANO, 15, at(2)));
-        // 20 for the first, 5 for the last; the smaller one gave nothing back.
+        // 20 for the first, 5 for the last; the smaller one returned nothing.
         assert_eq!(ledger.free_burst(), 75);
     }
 }

@@ -352,7 +352,7 @@ mod tests {
                 .is_err()
         );
         assert!(answer(&[3, -1, 8]).decided_of_list(10, 1, last).is_err());
-        // No division by 0, whatever a server says.
+        // No division by 0, whatever a server replies.
         assert!(
             answer(&[3, 1, 8, 4, 2000, 2000, 0, 0])
                 .decided_of_list(10, 1, last)

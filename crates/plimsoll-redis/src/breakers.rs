@@ -95,7 +95,8 @@ mod tests {
         assert_ne!(slot(b"{}foo"), slot(b"foo"));
     }
 
-    /// Failures in a row never came together for one dead node, because the others answered in between.
+    /// Regression test: with one dead node there were never enough consecutive failures, because the other nodes
+    /// answered in between.
     #[test]
     fn one_part_opens_and_the_others_stay() {
         let breakers = Breakers::by_slot(

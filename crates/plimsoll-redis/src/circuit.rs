@@ -322,7 +322,7 @@ mod tests {
         assert!(is_open(&opened_at(at(0)), at(0)));
     }
 
-    /// At a high load one connection that broke opened it within a millisecond.
+    /// Regression test: under high load one broken connection opened it within a millisecond.
     #[test]
     fn many_failures_at_once_do_not_open_it() {
         let breaker = Breaker::new(Circuit::new());

@@ -143,6 +143,11 @@ impl RedisLimiter {
     ///
     /// Returns an error if the store does not decide. After [`TimedOut`](crate::StoreErrorKind::TimedOut) or
     /// [`Unreachable`](crate::StoreErrorKind::Unreachable) a rate may have been charged; a lease is released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before the call was sent takes nothing. After that, a rate may have been charged; a lease is
+    /// released.
     pub async fn decide(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision, StoreError> {
         let reporter = self.reporter(key.as_ref());
         let (terms, key) = (self.terms(), self.key(key.as_ref()));

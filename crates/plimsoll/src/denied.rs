@@ -299,7 +299,7 @@ mod tests {
 
     use super::{Denied, Reason};
 
-    /// Free bytes were copied one by one with every refusal, and waited for what had been written beside them.
+    /// Regression test: padding bytes were copied one by one with every refusal, and waited for adjacent writes.
     #[test]
     fn a_refusal_has_no_free_bytes() {
         let denied = Denied::new(Reason::Exhausted);

@@ -290,8 +290,8 @@ fn reference() -> String {
     let schema: Value = serde_json::from_str(&schema()).expect("JSON");
     let mut reference = Reference {
         definitions: schema["definitions"].as_object().expect("definitions").clone(),
-        out: "# Reference of configuration files\n\nMade of the JSON Schema (`schema/plimsoll.schema.json`); a test keeps it current. \
-              How the parts go together is told in the [page of plimsoll-config](../crates/plimsoll-config/README.md).\n\n\
+        out: "# Reference of configuration files\n\nGenerated from the JSON Schema (`schema/plimsoll.schema.json`); a test keeps it current. \
+              The [README of plimsoll-config](../crates/plimsoll-config/README.md) explains how the parts fit together.\n\n\
               ## Sections of a file\n\n"
             .to_owned(),
     };

@@ -262,7 +262,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for fields in [Fields::NONE, Fields::STANDARD, Fields::X, Fields::ALL] {
             let known = OnceLock::new();
-            // The first is remembered; of the third the limit has changed; the fourth does not say when all is there again.
+            // The first is remembered; the limit of the third has changed; the fourth has no reset time.
             for (limit, reset) in [
                 (10, Some(second)),
                 (10, Some(2 * second)),

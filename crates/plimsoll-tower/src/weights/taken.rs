@@ -82,8 +82,9 @@ impl Taken {
 pub struct Weights(pub(super) Arc<Taken>);
 
 impl Weights {
-    /// Takes from the limiter of a weight, and waits if the limiter has a queue. Permits that must be returned are returned when
-    /// the response has been sent. A weight that is not limited is granted at once.
+    /// Takes from the limiter of a weight, and waits if the limiter has a queue. Permits that must be returned are
+    /// returned when the response has been sent. A weight that is not limited is granted at once. Dropping the future
+    /// leaves the queue, and takes nothing.
     ///
     /// # Errors
     ///

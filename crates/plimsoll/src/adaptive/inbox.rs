@@ -151,7 +151,7 @@ mod tests {
                 assert_eq!(inbox.take(), Some(sample(number)));
             }
             assert_eq!(inbox.take(), None);
-            // Elsewhere in the ring from round to round.
+            // At another place of the ring in each round.
             assert!(inbox.put(&sample(7)));
             assert_eq!(inbox.take(), Some(sample(7)));
         }

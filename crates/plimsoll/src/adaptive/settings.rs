@@ -55,7 +55,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Returns a limit from 5 to 500 that starts at 5, a queue of 20 without a time-out, and a tolerance of 1.5.
+    /// Returns the defaults: a limit from 5 to 500 that starts at 5, a queue of 20 without a time-out, and a tolerance
+    /// of 1.5.
     fn default() -> Self {
         Self {
             min: 5,

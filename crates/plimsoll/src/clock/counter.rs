@@ -145,7 +145,7 @@ mod tests {
         assert!(last > 7 * HOUR);
     }
 
-    /// A counter that runs at another speed than it was thought to, as after a move to another host.
+    /// A counter that runs at another speed than assumed, as after a move to another host.
     #[test]
     fn a_counter_that_drifts_is_put_right_at_every_anchor() {
         for (numerator, denominator) in [(2, 1), (1, 2), (11, 10), (999, 1000)] {

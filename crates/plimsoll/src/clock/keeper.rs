@@ -167,7 +167,7 @@ mod tests {
     /// Longer than anything here takes on a busy machine.
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Says that it was rung; panics after that if it is set to.
+    /// Records that it was rung, and then panics if it is set to.
     struct Bell(mpsc::Sender<u64>, bool);
 
     impl Ring for Bell {
@@ -200,7 +200,7 @@ mod tests {
         let (rung, is_rung) = mpsc::channel();
         let bell = Arc::new(Bell(rung, false));
         let earlier = setting(keeper, &bell, 7);
-        // The parent's thread has noted it and was about to wake by itself.
+        // The parent's thread has recorded its sleep and was about to wake by itself.
         keeper.note(earlier);
         keeper.alarms.lock().asleep_until = Moment::from_nanos(1);
         let later = setting(keeper, &bell, 8);
@@ -229,7 +229,7 @@ mod tests {
         let keeper = keeper();
         let this = std::process::id();
         keeper.process.store(this, Ordering::Release);
-        // Whatever it ends by.
+        // However it ends.
         let ended = std::thread::spawn(move || {
             let _running = super::Running {
                 keeper,

@@ -267,8 +267,8 @@ mod tests {
         Moment::from_nanos(nanos)
     }
 
-    /// A caller that read the clock before others, and gets the lock after them, has an earlier moment than they. Its
-    /// permit carried that moment, and the rule had recorded another.
+    /// A caller that read the clock before others, and gets the lock after them, has an earlier moment than they have.
+    /// Regression test: its permit carried that moment, while the rule had recorded another.
     #[test]
     fn a_permit_carries_the_moment_at_which_the_rule_recorded_it() {
         let time = ManualClock::starting_at(at(100));
@@ -279,7 +279,7 @@ mod tests {
         let late = log.core.take_locked(at(90), 2.into()).unwrap().narrow();
         assert_eq!(late.at, at(100));
         let second = log.permit(late.grant(2.into())).in_era(late.era);
-        // Each takes back its own, and only that.
+        // Each undoes its own grant, and only that.
         second.undo();
         assert_eq!(log.snapshot().in_use(), 3);
         first.undo();
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(window.snapshot().in_use(), 1);
     }
 
-    /// The default clock has two readings, of which one is late.
+    /// The default clock has two readings, one of which may be late.
     #[test]
     fn what_is_taken_by_the_late_reading_is_undone_exactly() {
         let quota = Quota::new(10, Duration::from_secs(3600));
@@ -313,7 +313,7 @@ mod tests {
     }
 }
 
-/// Every interleaving of a reset with what is taken on the fast path and undone.
+/// Every interleaving of a reset with takes on the fast path that are undone.
 #[cfg(all(test, loom))]
 mod model {
     use std::time::Duration;
@@ -341,7 +341,7 @@ mod model {
             gate.reset();
             gate.try_acquire(3).unwrap().forget();
             undoing.join().unwrap();
-            // Whether it was taken before or after the reset, it is gone, and nothing else is.
+            // The cost is refunded exactly once, whether it was taken before or after the reset.
             assert_eq!(gate.snapshot().available(), 1);
         });
     }

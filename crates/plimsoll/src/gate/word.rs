@@ -344,7 +344,7 @@ mod tests {
     use super::{AtomicU64, Core, Handed, Inside, Mutex, OwnLine};
     use crate::{Concurrency, FixedWindow, Rule, SlidingWindow, TokenBucket};
 
-    /// Besides the line of the word, rounded up to whole lines with what is left out.
+    /// The size without the cache line of the word and the fields left out, rounded up to whole lines.
     fn without_queue<R: Rule>() -> usize {
         let word = size_of::<OwnLine<AtomicU64>>();
         size_of::<Core<R>>() - word - size_of::<Mutex<Inside<R>>>() - size_of::<Handed>()

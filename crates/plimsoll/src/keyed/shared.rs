@@ -346,7 +346,7 @@ mod tests {
 
     use crate::{Concurrency, Keyed, ManualClock, PerKey, Queue, Quota, TokenBucket};
 
-    /// How often the clock is read by granted demands of a key that is known.
+    /// The number of times that granted demands of a known key read the clock.
     fn reads<R: crate::Rule + Clone>(rule: R) -> u64 {
         let time = ManualClock::new();
         let keyed: Keyed<u64, _> = Keyed::builder(rule)

@@ -248,7 +248,7 @@ mod tests {
 
     use crate::{Concurrency, FixedWindow, Keyed, ManualClock, Quota, Rule, TokenBucket};
 
-    /// How often one step was enough, of how many.
+    /// The number of demands for which one step was enough, and of all demands.
     fn one_step_equals_two<R: Rule + Clone>(rule: &R) -> (u32, u32) {
         let time = ManualClock::new();
         let keyed =
@@ -285,7 +285,7 @@ mod tests {
         assert!(short * 3 > all, "{short} of {all}");
         let (short, all) = one_step_equals_two(&FixedWindow::new(Quota::per_second(100)));
         assert!(short * 3 > all, "{short} of {all}");
-        // What comes back is held by somebody.
+        // Permits that are returned are held by the caller, so the fast path does not apply.
         assert_eq!(one_step_equals_two(&Concurrency::new(3)).0, 0);
     }
 }
