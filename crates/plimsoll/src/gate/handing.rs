@@ -6,7 +6,7 @@
 
 use std::task::Waker;
 
-use super::asking::peek;
+use super::asking::{peek, take};
 use super::locked::Inside;
 use super::looking::counts_excess;
 use super::word::Core;
@@ -103,7 +103,7 @@ impl<R: Rule> Core<R> {
         }
         inside.forecast.forget();
         rule.refund(state, now, taken, cost);
-        if rule.take(state, now, front.cost).is_err() {
+        if take(rule, state, now, front.cost).is_err() {
             return Some(Handed {
                 to: None,
                 more: false,
