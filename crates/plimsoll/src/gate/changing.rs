@@ -50,7 +50,8 @@ impl<R: Rule> Gate<R> {
             if !rule.keeps_grants(carry) {
                 turn.read_again(&self.core.clock);
                 let late = self.core.clock.late();
-                turn.inside.resets.reset(turn.now, late, start);
+                let discards = carry == Carry::Reset;
+                (turn.inside.resets).reset(turn.now, late, start, discards);
             }
             if matches!(carry, Carry::Proportional | Carry::Reset) {
                 turn.inside.bookings.clear();
@@ -253,7 +254,7 @@ impl<R: Rule> Turn<'_, R> {
     /// Forgets what was taken so far, on a clock that may be late by `late`.
     pub(super) fn reset(&mut self, late: Duration) {
         self.inside.bookings.clear();
-        self.inside.resets.reset(self.now, late, None);
+        self.inside.resets.reset(self.now, late, None, true);
     }
 }
 

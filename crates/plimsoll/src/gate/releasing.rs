@@ -191,12 +191,18 @@ impl<R: Rule> Gate<R> {
             era,
         };
         self.core.enter(self.core.clock.precise_now(), |turn| {
-            // A reset has refunded the grants before it.
-            if !turn.inside.resets.are_before(granted) {
-                return;
+            let mut taken = grant.taken;
+            let resets = &turn.inside.resets;
+            if !resets.are_before(granted) {
+                // A reset has refunded the grants before it, or counts them in a sum: nothing of that is refunded, but what is
+                // missing is added.
+                match resets.carried(granted) {
+                    Some(since) if actual > grant.cost => taken = since,
+                    _ => return,
+                }
             }
             let costs = (grant.cost, actual);
-            turn.rule.settle(turn.state, turn.now, grant.taken, costs);
+            turn.rule.settle(turn.state, turn.now, taken, costs);
             turn.inside.forecast.forget();
             turn.serve(BATCH);
         });

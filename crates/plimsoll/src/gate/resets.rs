@@ -52,6 +52,8 @@ pub(super) struct Resets {
     holds: bool,
     /// The moment at which that instant is over for all threads, on a clock that may be late.
     until: Moment,
+    /// The last reset that discarded all usage. Others have taken it over as a sum, which does not tell the parts of single grants.
+    discarded: Option<Stamp>,
 }
 
 impl Resets {
@@ -62,16 +64,37 @@ impl Resets {
             era: start.era,
             holds: true,
             until: start.at.plus(late),
+            discarded: None,
         }
     }
 
-    /// Records a reset at `now`, which is not before any grant. Its number in that instant is at
-    /// least that of `start`.
-    pub(super) fn reset(&mut self, now: Moment, late: Duration, start: Option<Stamp>) {
+    /// Records a reset at `now`, which is not before any grant, and whether it discards all usage. Its number in that instant
+    /// is at least that of `start`.
+    pub(super) fn reset(
+        &mut self,
+        now: Moment,
+        late: Duration,
+        start: Option<Stamp>,
+        discards: bool,
+    ) {
         let era = self.era_at(now).next();
         let at_least = start.filter(|start| start.at == now);
         let era = at_least.map_or(era, |start| era.max(start.era));
-        *self = Self::since(Stamp { at: now, era }, late);
+        let start = Stamp { at: now, era };
+        *self = Self {
+            discarded: if discards {
+                Some(start)
+            } else {
+                self.discarded
+            },
+            ..Self::since(start, late)
+        };
+    }
+
+    /// Since when the state has counted a grant that was before the last reset: since the reset, if that took it over in a sum.
+    pub(super) fn carried(&self, granted: Stamp) -> Option<Moment> {
+        let discarded = self.discarded.is_some_and(|discarded| granted < discarded);
+        (granted.era != Era::LOST && !discarded).then_some(self.at)
     }
 
     /// The stamp of a grant at `now`.

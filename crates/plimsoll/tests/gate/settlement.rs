@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plimsoll::{
-    Concurrency, Demand, FixedWindow, Gate, Keyed, LimiterExt, ManualClock, PerKey, Quota, Rule,
-    SlidingLog, TokenBucket,
+    Carry, Concurrency, Demand, FixedWindow, Gate, Keyed, LimiterExt, ManualClock, PerKey, Quota,
+    Rule, SlidingLog, TokenBucket,
 };
 
 const ESTIMATES: [u64; 4] = [1, 40, 500, 1000];
@@ -122,5 +122,41 @@ fn what_was_taken_before_a_reset_is_not_settled_after_it() {
         LimiterExt::settle(&gate, &mut permit, cost);
         assert_eq!(gate.snapshot().available(), 100);
         time.advance(Duration::from_secs(1));
+    }
+}
+
+/// After a change of the limit, what a permit cost more than its estimate was not charged, as if all usage had been discarded.
+#[test]
+fn what_is_missing_of_a_cost_is_charged_to_the_limit_that_took_the_usage_over() {
+    let hundred = || TokenBucket::per_second(100);
+    for carry in [Carry::AsIs, Carry::Used, Carry::Proportional, Carry::Reset] {
+        let time = ManualClock::new();
+        let gate = Gate::builder(hundred()).clock(time.clock()).build();
+        let available = || gate.snapshot().available();
+        for wait in [0, 1] {
+            let mut permit = gate.try_acquire(10).expect("it is full");
+            time.advance(Duration::from_millis(wait));
+            let other = gate.try_acquire(20).expect("there is enough");
+            gate.replace(hundred(), carry);
+            let taken_over = available();
+            let expected = if carry == Carry::Reset {
+                100
+            } else {
+                taken_over - 30
+            };
+            LimiterExt::settle(&gate, &mut permit, 40);
+            assert_eq!(available(), expected, "{carry:?}");
+            // Which part of the sum is whose nobody knows.
+            LimiterExt::settle(&gate, &mut permit, 0);
+            LimiterExt::undo(&gate, other);
+            assert_eq!(available(), expected, "{carry:?}");
+            time.advance(Duration::from_secs(5));
+            LimiterExt::settle(&gate, &mut permit, 100);
+            assert_eq!(
+                available(),
+                100,
+                "{carry:?}: the refill since has paid for it"
+            );
+        }
     }
 }
