@@ -290,7 +290,17 @@ impl Rule for TokenBucket {
     }
 
     fn overflows_from(&self, state: &Filling, _now: Moment) -> Moment {
-        self.reached(state.origin, state.full)
+        // The last moment at which the supply grows no further than to the point, where the bucket is full: mostly it is beyond
+        // that when it has reached it.
+        let nanos = match self.supply {
+            Supply::Nanos { .. } => state.full,
+            Supply::Greedy { per_nano, .. } => state.full / u128::from(per_nano),
+            Supply::Interval { period, refill } => {
+                (state.full / u128::from(refill)).saturating_mul(period.nanos().into())
+            }
+        };
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        state.origin.plus_nanos(nanos)
     }
 
     fn book(&self, state: &Filling, now: Moment, cost: u64) -> Option<(Filling, Moment)> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::PATIENCE;
-use crate::{Acquire, Demand, Gate, ManualClock, Moment, Queue, Reason, TokenBucket};
+use crate::{Acquire, Demand, Gate, ManualClock, Moment, Queue, Quota, Reason, TokenBucket};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -31,6 +31,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..120)
 }
 
+/// A bucket for 100 that is empty when it is new.
+fn per_second(rate: u64) -> TokenBucket {
+    TokenBucket::per_second(rate).burst(100).initial(0)
+}
+
+/// Buckets that are empty when they are new. Rates whose tokens do not come at whole nanoseconds lose a part of one when they are
+/// served at the first whole nanosecond at which they are full, and refills of several tokens some of them.
+fn rules() -> impl Strategy<Value = TokenBucket> {
+    let greedy = (500..200_000_u64, 3..60_u64);
+    let greedy = greedy.prop_map(|(rate, burst)| TokenBucket::per_second(rate).burst(burst));
+    let interval = (1..9_u64, 5_000..2_000_000_u64, 3..60_u64);
+    let interval = interval.prop_map(|(refill, nanos, burst)| {
+        let quota = Quota::new(refill, Duration::from_nanos(nanos));
+        TokenBucket::interval(quota).burst(burst)
+    });
+    prop_oneof![greedy, interval].prop_map(|rule| rule.initial(0))
+}
+
 /// A waiter, or its answer.
 struct Waiter {
     joined: Moment,
@@ -47,8 +65,8 @@ struct Side {
 }
 
 impl Side {
-    fn new(time: ManualClock, (rate, burst): (u64, u64)) -> Self {
-        let gate = Gate::builder(TokenBucket::per_second(rate).burst(burst).initial(0))
+    fn new(time: ManualClock, rule: TokenBucket) -> Self {
+        let gate = Gate::builder(rule)
             .queue(Queue::fifo(1_000))
             .clock(time.clock())
             .build();
@@ -110,12 +128,11 @@ proptest! {
     /// batch.
     #[test]
     fn waiters_that_are_served_together_are_late_by_a_third_at_most_and_lose_nothing(
-        rate in 500..200_000_u64,
-        burst in 3..60_u64,
+        rule in rules(),
         steps in steps(),
     ) {
-        let mut exact = Side::new(ManualClock::new(), (rate, burst));
-        let mut machine = Side::new(ManualClock::of_a_machine(), (rate, burst));
+        let mut exact = Side::new(ManualClock::new(), rule.clone());
+        let mut machine = Side::new(ManualClock::of_a_machine(), rule);
         for step in steps {
             exact.take(step);
             machine.take(step);
@@ -147,7 +164,7 @@ proptest! {
 #[test]
 fn tasks_in_a_loop_are_served_by_quarters_and_wait_no_longer_than_the_queue_takes() {
     const TASKS: usize = 64;
-    let mut side = Side::new(ManualClock::of_a_machine(), (10_000, 100));
+    let mut side = Side::new(ManualClock::of_a_machine(), per_second(10_000));
     for _ in 0..TASKS {
         side.wait(Demand::ONE);
     }
@@ -177,7 +194,7 @@ fn tasks_in_a_loop_are_served_by_quarters_and_wait_no_longer_than_the_queue_take
 /// New demands served the waiters that were due, one by one, and set the alarm again each time.
 #[test]
 fn who_joins_a_queue_leaves_its_alarm_alone() {
-    let mut side = Side::new(ManualClock::of_a_machine(), (1_000, 100));
+    let mut side = Side::new(ManualClock::of_a_machine(), per_second(1_000));
     for _ in 0..20 {
         side.wait(Demand::ONE);
     }
