@@ -10,6 +10,7 @@ mod grpc;
 mod hostile;
 mod http;
 mod http1;
+mod leases;
 mod many;
 #[cfg(feature = "otlp")]
 mod otlp;
