@@ -17,6 +17,8 @@ mod otlp;
 mod packaging;
 mod page;
 mod quota;
+#[cfg(feature = "redis")]
+mod redis_server;
 mod reload;
 mod resp;
 mod snapshots;
