@@ -3,12 +3,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
+use std::path::Path;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{Child, Command};
+use plimsoll_benches_sockets::{Proxy, envoy};
+use tokio::process::Command;
 
 use crate::{CAPACITY, WORKERS};
 
@@ -16,113 +14,62 @@ pub(crate) struct Contender {
     pub(crate) name: &'static str,
     /// What it needs, where it is not there.
     pub(crate) needs: &'static str,
-    file: &'static str,
-    config: fn(&Place) -> String,
-    /// The program and its arguments; `None` where there is none.
-    command: fn(&Place) -> Option<Command>,
+    /// The program and its arguments but for the file; `None` where there is none.
+    command: fn() -> Option<Command>,
+    config: fn(&Place<'_>) -> String,
 }
 
 /// Where something is.
-pub(crate) struct Place {
+struct Place<'a> {
     listen: SocketAddr,
     to: SocketAddr,
-    directory: PathBuf,
-    file: PathBuf,
-}
-
-/// A process that listens, ended when it is dropped.
-pub(crate) struct Started {
-    pub(crate) address: SocketAddr,
-    directory: PathBuf,
-    _process: Child,
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+    directory: &'a Path,
 }
 
 pub(crate) const CONTENDERS: [Contender; 3] = [
     Contender {
         name: "nginx",
         needs: "there is no nginx",
-        file: "nginx.conf",
-        config: nginx,
-        command: |place| {
+        command: || {
             let mut command = Command::new("nginx");
-            command.arg("-c").arg(&place.file);
+            command.arg("-c");
             Some(command)
         },
+        config: nginx,
     },
     Contender {
         name: "Envoy",
         needs: "PLIMSOLL_ENVOY says where one is",
-        file: "envoy.yaml",
-        config: envoy,
-        command: |place| {
-            let mut command = Command::new(std::env::var_os("PLIMSOLL_ENVOY")?);
-            let arguments = ["--log-level", "error", "--concurrency", "1", "-c"];
-            command.args(arguments).arg(&place.file);
-            command.arg("--use-dynamic-base-id");
-            Some(command)
-        },
+        command: envoy::command,
+        config: |place| envoy::config(place.listen, place.to, &(WORKERS..=WORKERS * 2)),
     },
     Contender {
         name: "Plimsoll",
         needs: "GATEWAY says where the example `gateway` of plimsoll-gateway is",
-        file: "plimsoll.yaml",
+        command: || Some(Command::new(std::env::var_os("GATEWAY")?)),
         config: plimsoll,
-        command: |place| {
-            let mut command = Command::new(std::env::var_os("GATEWAY")?);
-            command.arg(&place.file);
-            Some(command)
-        },
     },
 ];
 
 impl Contender {
     /// `None` where it is not installed.
-    pub(crate) async fn start(&self, to: SocketAddr) -> io::Result<Option<Started>> {
-        let free = TcpListener::bind("127.0.0.1:0").await?;
-        let listen = free.local_addr()?;
-        drop(free);
-        let name = format!("plimsoll-overload-{}-{}", std::process::id(), listen.port());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory)?;
-        let file = directory.join(self.file);
-        let place = Place {
-            listen,
-            to,
-            directory: directory.clone(),
-            file,
-        };
-        std::fs::write(&place.file, (self.config)(&place))?;
-        let Some(mut command) = (self.command)(&place) else {
+    pub(crate) async fn start(&self, to: SocketAddr) -> io::Result<Option<Proxy>> {
+        let Some(command) = (self.command)() else {
             return Ok(None);
         };
-        let spawned = command.stdout(Stdio::null()).kill_on_drop(true).spawn();
-        let process = match spawned {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            spawned => spawned?,
+        let config = |listen, directory: &Path| {
+            (self.config)(&Place {
+                listen,
+                to,
+                directory,
+            })
         };
-        let started = Started {
-            address: listen,
-            directory,
-            _process: process,
-        };
-        for _ in 0..300 {
-            if TcpStream::connect(listen).await.is_ok() {
-                return Ok(Some(started));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Err(io::Error::other(format!("{} does not listen", self.name)))
+        Proxy::start(command, config).await
     }
 }
 
 /// By somebody who knows what the server can take, and which requests matter: these are half of it, and the others get most of the rest.
-fn nginx(place: &Place) -> String {
+fn nginx(place: &Place<'_>) -> String {
     let (listen, to, dir) = (place.listen, place.to, place.directory.display());
     format!(
         "worker_processes 1; daemon off; master_process off; pid {dir}/pid; error_log {dir}/log crit;
@@ -145,49 +92,8 @@ http {{
     )
 }
 
-fn envoy(place: &Place) -> String {
-    let socket = |at: SocketAddr| {
-        format!(
-            "{{ socket_address: {{ address: {}, port_value: {} }} }}",
-            at.ip(),
-            at.port()
-        )
-    };
-    format!(
-        "static_resources:
-  listeners:
-  - address: {}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: overload
-          route_config: {{ virtual_hosts: [{{ name: all, domains: [\"*\"], routes: [{{ match: {{ prefix: / }}, route: {{ cluster: app }} }}] }}] }}
-          http_filters:
-          - name: envoy.filters.http.adaptive_concurrency
-            typed_config:
-              \"@type\": type.googleapis.com/envoy.extensions.filters.http.adaptive_concurrency.v3.AdaptiveConcurrency
-              gradient_controller_config:
-                sample_aggregate_percentile: {{ value: 90 }}
-                concurrency_limit_params: {{ max_concurrency_limit: {most}, concurrency_update_interval: 0.1s }}
-                min_rtt_calc_params: {{ jitter: {{ value: 10 }}, interval: 60s, request_count: 50, min_concurrency: {WORKERS} }}
-          - name: envoy.filters.http.router
-            typed_config: {{ \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
-  clusters:
-  - name: app
-    type: STATIC
-    circuit_breakers: {{ thresholds: [{{ max_connections: 100000, max_pending_requests: 100000, max_requests: 100000 }}] }}
-    load_assignment: {{ cluster_name: app, endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {} }} }}] }}] }}
-",
-        socket(place.listen),
-        socket(place.to),
-        most = WORKERS * 2,
-    )
-}
-
 /// It begins with the least that is of use, as Envoy does.
-fn plimsoll(place: &Place) -> String {
+fn plimsoll(place: &Place<'_>) -> String {
     format!(
         "gateway: {{ listen: \"{}\", workers: 1, upstreams: {{ app: {{ to: \"http://{}\" }} }} }}
 limits:

@@ -9,15 +9,15 @@
 //! ```
 
 mod contender;
-mod load;
 mod report;
 mod upstream;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
+use plimsoll_benches_sockets::open_loop;
+
 use crate::contender::{CONTENDERS, Contender};
-use crate::load::Load;
 use crate::report::{Run, table};
 use crate::upstream::Upstream;
 
@@ -29,6 +29,19 @@ const WORK: Duration = Duration::from_millis(50);
 const CAPACITY: u64 = 200;
 /// So many come.
 const OFFERED: u64 = 5 * CAPACITY;
+
+/// One request in ten: spread over each ten, and not in step with anything.
+const fn is_important(number: u64) -> bool {
+    (number * 7 + number / 10) % 10 == 0
+}
+
+fn priority(number: u64) -> &'static str {
+    if is_important(number) {
+        "x-priority: critical\r\n"
+    } else {
+        "x-priority: non-critical\r\n"
+    }
+}
 
 #[tokio::main]
 async fn main() -> io::Result<()> {
@@ -55,10 +68,11 @@ async fn main() -> io::Result<()> {
                 }
                 continue;
             };
-            let load = Load::new(OFFERED, Duration::from_secs(seconds));
-            let slow = upstream.slow_in_the_middle(Duration::from_secs(seconds), 5);
-            let (answers, ()) = tokio::join!(load.run(started.address), slow);
-            let run = Run::new(contender.name, &answers, Duration::from_secs(seconds));
+            let time = Duration::from_secs(seconds);
+            let load = open_loop(started.address, OFFERED, time, priority);
+            let slow = upstream.slow_in_the_middle(time, 5);
+            let (answers, ()) = tokio::join!(load, slow);
+            let run = Run::new(contender.name, &answers, time);
             writeln!(out, "{run}")?;
             runs.push(run);
         }

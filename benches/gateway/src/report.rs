@@ -4,7 +4,9 @@ use std::fmt;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::load::{Answer, Came};
+use plimsoll_benches_sockets::Answer;
+
+use crate::is_important;
 
 /// What came of one run: for all of it, and while the server was slow.
 #[derive(Clone, Debug)]
@@ -34,10 +36,10 @@ impl Part {
         let mut latencies = Vec::new();
         for answer in answers {
             sent += 1;
-            match answer.came {
-                Came::Served => latencies.push(answer.latency),
-                Came::Refused => refused += 1,
-                Came::Nothing => nothing += 1,
+            match answer.status {
+                Some(200) => latencies.push(answer.latency),
+                Some(_) => refused += 1,
+                None => nothing += 1,
             }
         }
         latencies.sort_unstable();
@@ -56,7 +58,7 @@ impl Part {
 
 impl Run {
     pub(crate) fn new(name: &'static str, answers: &[Answer], time: Duration) -> Self {
-        let important = || answers.iter().filter(|it| it.is_important);
+        let important = || answers.iter().filter(|it| is_important(it.number));
         let is_slow = |it: &&Answer| (time / 3..time * 2 / 3).contains(&it.at);
         Self {
             name,

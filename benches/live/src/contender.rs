@@ -2,12 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use plimsoll_benches_sockets::{Proxy, envoy};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::sleep;
 
@@ -27,8 +26,8 @@ pub(crate) struct Contender {
 pub(crate) struct Started {
     pub(crate) address: SocketAddr,
     input: ChildStdin,
-    _processes: Vec<Child>,
-    directory: Option<PathBuf>,
+    _server: Child,
+    _envoy: Option<Proxy>,
 }
 
 pub(crate) const CONTENDERS: [Contender; 6] = [
@@ -78,10 +77,6 @@ queue: { bound: 20, timeout: 500ms }";
 impl Contender {
     /// `None` where it is not installed.
     pub(crate) async fn start(&self, scenario: &Scenario) -> io::Result<Option<Started>> {
-        let envoy = std::env::var_os("PLIMSOLL_ENVOY");
-        if self.layer == ENVOY && envoy.is_none() {
-            return Ok(None);
-        }
         let mut server = Command::new(std::env::current_exe()?)
             .args(["serve", self.layer])
             .stdin(Stdio::piped())
@@ -97,12 +92,21 @@ impl Contender {
         let mut started = Started {
             address,
             input,
-            _processes: vec![server],
-            directory: None,
+            _server: server,
+            _envoy: None,
         };
         started.tell(scenario.usual).await?;
-        if let (ENVOY, Some(program)) = (self.layer, envoy) {
-            started.behind_envoy(Command::new(program)).await?;
+        if self.layer == ENVOY {
+            let Some(command) = envoy::command() else {
+                return Ok(None);
+            };
+            // The bounds that it has without any.
+            let config = |listen, _: &_| envoy::config(listen, address, &(3..=1000));
+            let Some(envoy) = Proxy::start(command, config).await? else {
+                return Ok(None);
+            };
+            started.address = envoy.address;
+            started._envoy = Some(envoy);
         }
         Ok(Some(started))
     }
@@ -122,82 +126,4 @@ impl Started {
         sleep(third).await;
         self.tell(scenario.usual).await
     }
-
-    async fn behind_envoy(&mut self, mut program: Command) -> io::Result<()> {
-        let free = TcpListener::bind("127.0.0.1:0").await?;
-        let listen = free.local_addr()?;
-        drop(free);
-        let name = format!("plimsoll-live-{}-{}", std::process::id(), listen.port());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory)?;
-        let file = directory.join("envoy.yaml");
-        std::fs::write(&file, config(listen, self.address))?;
-        let options = [
-            "--log-level",
-            "error",
-            "--concurrency",
-            "1",
-            "--use-dynamic-base-id",
-            "-c",
-        ];
-        let process = program.args(options).arg(&file).stdout(Stdio::null());
-        self._processes.push(process.kill_on_drop(true).spawn()?);
-        (self.address, self.directory) = (listen, Some(directory));
-        for _ in 0..300 {
-            if TcpStream::connect(listen).await.is_ok() {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-        Err(io::Error::other("Envoy does not listen"))
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(directory) = &self.directory {
-            let _ = std::fs::remove_dir_all(directory);
-        }
-    }
-}
-
-/// With the defaults of its documentation.
-fn config(listen: SocketAddr, to: SocketAddr) -> String {
-    let socket = |at: SocketAddr| {
-        format!(
-            "{{ socket_address: {{ address: {}, port_value: {} }} }}",
-            at.ip(),
-            at.port()
-        )
-    };
-    format!(
-        "static_resources:
-  listeners:
-  - address: {}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: live
-          route_config: {{ virtual_hosts: [{{ name: all, domains: [\"*\"], routes: [{{ match: {{ prefix: / }}, route: {{ cluster: app }} }}] }}] }}
-          http_filters:
-          - name: envoy.filters.http.adaptive_concurrency
-            typed_config:
-              \"@type\": type.googleapis.com/envoy.extensions.filters.http.adaptive_concurrency.v3.AdaptiveConcurrency
-              gradient_controller_config:
-                sample_aggregate_percentile: {{ value: 90 }}
-                concurrency_limit_params: {{ concurrency_update_interval: 0.1s }}
-                min_rtt_calc_params: {{ jitter: {{ value: 10 }}, interval: 60s, request_count: 50 }}
-          - name: envoy.filters.http.router
-            typed_config: {{ \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
-  clusters:
-  - name: app
-    type: STATIC
-    circuit_breakers: {{ thresholds: [{{ max_connections: 100000, max_pending_requests: 100000, max_requests: 100000 }}] }}
-    load_assignment: {{ cluster_name: app, endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {} }} }}] }}] }}
-",
-        socket(listen),
-        socket(to),
-    )
 }

@@ -8,12 +8,13 @@
 //! What was answered in time in each third, as a part of what the pool could do or of what was asked.
 
 mod contender;
-mod load;
 mod scenario;
 mod server;
 
 use std::io::{self, Write};
 use std::time::Duration;
+
+use plimsoll_benches_sockets::open_loop;
 
 use crate::contender::CONTENDERS;
 use crate::scenario::{SCENARIOS, Scenario};
@@ -57,7 +58,7 @@ async fn run(scenario: &Scenario, seconds: u64) -> io::Result<()> {
             continue;
         };
         let third = Duration::from_secs(seconds);
-        let load = load::run(started.address, scenario.rate, 3 * third);
+        let load = open_loop(started.address, scenario.rate, 3 * third, |_| "");
         let (answers, changed) = tokio::join!(load, started.change(scenario, third));
         changed?;
         let goodput = scenario.goodput(&answers, seconds);

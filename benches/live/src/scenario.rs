@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_benches_sockets::Answer;
 use plimsoll_sim::{Comparison, Simulation};
 
 /// A pool, and what becomes of it in the middle third.
@@ -71,14 +72,16 @@ impl Pool {
 
 impl Scenario {
     /// The share of what was possible in each third; answers count when they come.
-    pub(crate) fn goodput(&self, answers: &[Duration], seconds: u64) -> [f64; 3] {
+    pub(crate) fn goodput(&self, answers: &[Answer], seconds: u64) -> [f64; 3] {
+        let good = answers.iter().filter(|it| it.status == Some(200));
+        let good: Vec<Duration> = good.map(|it| it.at + it.latency).collect();
         [self.usual, self.middle, self.usual].map({
             let mut third = 0;
             move |pool| {
                 let from = Duration::from_secs(third * seconds);
                 third += 1;
                 let to = Duration::from_secs(third * seconds);
-                let good = answers.iter().filter(|at| (from..to).contains(*at)).count();
+                let good = good.iter().filter(|at| (from..to).contains(*at)).count();
                 let ideal = pool.per_second().min(self.rate) * seconds;
                 good as f64 / ideal as f64
             }

@@ -4,111 +4,65 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-/// A failure that the gateway answers itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
-    BadHead,
-    BareLineFeed,
-    BothLengths,
-    BadHost,
-    BadBody,
-    Connect,
-    SlowBody,
-    BodyTooLarge,
-    UriTooLong,
-    HeadTooLarge,
-    NoConnection,
-    BrokenAnswer,
-    NoPool,
-    SlowConnection,
-    SlowAnswer,
+/// Writes [`Fault`] from rows of a variant, its status, its name in metrics and responses, and a sentence for whoever asked.
+macro_rules! faults {
+    ($($fault:ident, $status:ident, $word:literal, $detail:literal;)*) => {
+        /// A failure that the gateway answers itself.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Fault {
+            $($fault,)*
+        }
+
+        impl Fault {
+            pub(crate) const ALL: [Self; [$($word),*].len()] = [$(Self::$fault),*];
+
+            pub(crate) const fn status(self) -> StatusCode {
+                match self {
+                    $(Self::$fault => StatusCode::$status,)*
+                }
+            }
+
+            /// Its name in metrics and responses.
+            pub(crate) const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$fault => $word,)*
+                }
+            }
+
+            const fn detail(self) -> &'static str {
+                match self {
+                    $(Self::$fault => $detail,)*
+                }
+            }
+        }
+    };
 }
 
-use Fault::{
-    BadBody, BadHead, BadHost, BareLineFeed, BodyTooLarge, BothLengths, BrokenAnswer, Connect,
-    HeadTooLarge, NoConnection, NoPool, SlowAnswer, SlowBody, SlowConnection, UriTooLong,
-};
+faults! {
+    BadHead, BAD_REQUEST, "bad_head", "The head of the request is malformed.";
+    BareLineFeed, BAD_REQUEST, "bare_line_feed", "A line of the head ends without a carriage return.";
+    BothLengths, BAD_REQUEST, "both_lengths", "The request has both a Content-Length and a Transfer-Encoding.";
+    BadHost, BAD_REQUEST, "bad_host", "The request needs exactly one valid Host.";
+    BadBody, BAD_REQUEST, "bad_body", "The body of the request is malformed.";
+    Connect, METHOD_NOT_ALLOWED, "connect", "Nothing is tunnelled here but protocols that a request upgrades to.";
+    SlowBody, REQUEST_TIMEOUT, "slow_body", "The body of the request did not arrive in time.";
+    BodyTooLarge, PAYLOAD_TOO_LARGE, "body_too_large", "The body of the request is longer than is allowed.";
+    UriTooLong, URI_TOO_LONG, "uri_too_long", "The target of the request is too long.";
+    HeadTooLarge, REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", "The head of the request is too large.";
+    NoConnection, BAD_GATEWAY, "no_connection", "No server could be reached.";
+    BrokenAnswer, BAD_GATEWAY, "broken_answer", "The server's answer broke off or was malformed.";
+    NoPool, SERVICE_UNAVAILABLE, "no_pool", "No server is known for this request.";
+    SlowConnection, GATEWAY_TIMEOUT, "slow_connection", "No server could be reached in time.";
+    SlowAnswer, GATEWAY_TIMEOUT, "slow_answer", "The server did not answer in time.";
+}
 
 impl Fault {
-    pub(crate) const ALL: [Self; 15] = [
-        BadHead,
-        BareLineFeed,
-        BothLengths,
-        BadHost,
-        BadBody,
-        Connect,
-        SlowBody,
-        BodyTooLarge,
-        UriTooLong,
-        HeadTooLarge,
-        NoConnection,
-        BrokenAnswer,
-        NoPool,
-        SlowConnection,
-        SlowAnswer,
-    ];
-
-    pub(crate) const fn status(self) -> StatusCode {
-        match self {
-            BadHead | BareLineFeed | BothLengths | BadHost | BadBody => StatusCode::BAD_REQUEST,
-            Connect => StatusCode::METHOD_NOT_ALLOWED,
-            SlowBody => StatusCode::REQUEST_TIMEOUT,
-            BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            UriTooLong => StatusCode::URI_TOO_LONG,
-            HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            NoConnection | BrokenAnswer => StatusCode::BAD_GATEWAY,
-            NoPool => StatusCode::SERVICE_UNAVAILABLE,
-            SlowConnection | SlowAnswer => StatusCode::GATEWAY_TIMEOUT,
-        }
-    }
-
-    /// Its name in metrics and responses.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            BadHead => "bad_head",
-            BareLineFeed => "bare_line_feed",
-            BothLengths => "both_lengths",
-            BadHost => "bad_host",
-            BadBody => "bad_body",
-            Connect => "connect",
-            SlowBody => "slow_body",
-            BodyTooLarge => "body_too_large",
-            UriTooLong => "uri_too_long",
-            HeadTooLarge => "head_too_large",
-            NoConnection => "no_connection",
-            BrokenAnswer => "broken_answer",
-            NoPool => "no_pool",
-            SlowConnection => "slow_connection",
-            SlowAnswer => "slow_answer",
-        }
-    }
-
-    const fn detail(self) -> &'static str {
-        match self {
-            BadHead => "The head of the request is malformed.",
-            BareLineFeed => "A line of the head ends without a carriage return.",
-            BothLengths => "The request has both a Content-Length and a Transfer-Encoding.",
-            BadHost => "The request needs exactly one valid Host.",
-            BadBody => "The body of the request is malformed.",
-            Connect => "Nothing is tunnelled here but protocols that a request upgrades to.",
-            SlowBody => "The body of the request did not arrive in time.",
-            BodyTooLarge => "The body of the request is longer than is allowed.",
-            UriTooLong => "The target of the request is too long.",
-            HeadTooLarge => "The head of the request is too large.",
-            NoConnection => "No server could be reached.",
-            BrokenAnswer => "The server's answer broke off or was malformed.",
-            NoPool => "No server is known for this request.",
-            SlowConnection => "No server could be reached in time.",
-            SlowAnswer => "The server did not answer in time.",
-        }
-    }
-
     /// The fault for a status that hyper answers by itself.
     pub(crate) const fn of_status(status: u16) -> Self {
         match status {
-            414 => UriTooLong,
-            431 => HeadTooLarge,
-            _ => BadHead,
+            414 => Self::UriTooLong,
+            431 => Self::HeadTooLarge,
+            _ => Self::BadHead,
         }
     }
 
@@ -129,7 +83,7 @@ impl Fault {
         *response.status_mut() = self.status();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, kind);
-        if self == Connect {
+        if self == Self::Connect {
             let none = HeaderValue::from_static("");
             response.headers_mut().insert(http::header::ALLOW, none);
         }

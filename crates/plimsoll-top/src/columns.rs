@@ -37,11 +37,8 @@ const fn word_column(
     text: fn(&Row) -> String,
 ) -> Column {
     Column {
-        title,
-        width,
         alignment: Alignment::Left,
-        rank,
-        text,
+        ..number_column(title, width, rank, text)
     }
 }
 

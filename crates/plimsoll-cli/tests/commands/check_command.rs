@@ -1,7 +1,6 @@
 //! `plimsoll check`, through the program itself: exit status and output.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use crate::dir::{Dir, check};
 
 const GOOD: &str = "limiters: { api: { kind: concurrency, limit: 4 } }\n";
 const BAD: &str = "limiters: { api: { kind: concurrency, limt: 4 } }\n";
@@ -11,58 +10,24 @@ const EFFECTIVE: &str =
 const ODD: &str =
     "limiters: { api: { kind: token_bucket, burst: 1, refill: 2, every: 1s, style: interval } }\n";
 
-/// A directory of its own for each test, with the files in it.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn with(test: &str, files: &[(&str, &str)]) -> Self {
-        let dir =
-            std::env::temp_dir().join(format!("plimsoll-check-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for the test");
-        for (name, text) in files {
-            std::fs::write(dir.join(name), text).expect("a file for the test");
-        }
-        Self(dir)
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        let command = command.current_dir(&self.0).arg("check").args(args);
-        command.output().expect("the program runs")
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[track_caller]
-fn check(output: &Output, status: i32, out: &str, err: &str) {
-    assert_eq!(String::from_utf8_lossy(&output.stdout), out);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), err);
-    assert_eq!(output.status.code(), Some(status));
-}
-
 #[test]
 fn the_effective_limits_and_status_0() {
-    let dir = Dir::with("good", &[("a.yaml", GOOD)]);
+    let dir = Dir::with(&[("a.yaml", GOOD)]);
     check(
-        &dir.run(&["a.yaml"]),
+        &dir.run(&["check", "a.yaml"]),
         0,
         &format!("# a.yaml\n{EFFECTIVE}"),
         "",
     );
-    check(&dir.run(&["--quiet", "a.yaml"]), 0, "", "");
+    check(&dir.run(&["check", "--quiet", "a.yaml"]), 0, "", "");
 }
 
 #[test]
 fn the_mistake_with_its_place_and_status_2() {
-    let dir = Dir::with("bad", &[("a.yaml", GOOD), ("b.yaml", BAD)]);
+    let dir = Dir::with(&[("a.yaml", GOOD), ("b.yaml", BAD)]);
     let err = "b.yaml:1:39: limiters.api.limt: unknown field of the limiter `concurrency`, did you mean `limit`?\n";
     check(
-        &dir.run(&["b.yaml", "a.yaml"]),
+        &dir.run(&["check", "b.yaml", "a.yaml"]),
         2,
         &format!("# a.yaml\n{EFFECTIVE}"),
         err,
@@ -73,9 +38,9 @@ fn the_mistake_with_its_place_and_status_2() {
 fn several_files_are_several_documents_of_any_format() {
     let toml = "[limiters.api]\nkind = 'concurrency'\nlimit = 4\n";
     let json = r#"{ "limiters": { "api": { "kind": "concurrency", "limit": 4 } } }"#;
-    let dir = Dir::with("several", &[("a.toml", toml), ("b.json", json)]);
+    let dir = Dir::with(&[("a.toml", toml), ("b.json", json)]);
     let out = format!("# a.toml\n{EFFECTIVE}---\n# b.json\n{EFFECTIVE}");
-    check(&dir.run(&["a.toml", "b.json"]), 0, &out, "");
+    check(&dir.run(&["check", "a.toml", "b.json"]), 0, &out, "");
 }
 
 /// Nobody listens there, and nobody is asked.
@@ -109,14 +74,14 @@ limiters:
     store: main
     outage: deny
 "#;
-    let dir = Dir::with("stores", &[("a.yaml", text)]);
-    check(&dir.run(&["a.yaml"]), 0, out, "");
+    let dir = Dir::with(&[("a.yaml", text)]);
+    check(&dir.run(&["check", "a.yaml"]), 0, out, "");
 }
 
 #[test]
 fn a_file_that_is_not_there() {
-    let dir = Dir::with("none", &[]);
-    let output = dir.run(&["no.yaml"]);
+    let dir = Dir::with(&[]);
+    let output = dir.run(&["check", "no.yaml"]);
     assert_eq!(output.status.code(), Some(2));
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(err.starts_with("no.yaml: cannot be read: "), "{err}");
@@ -124,16 +89,25 @@ fn a_file_that_is_not_there() {
 
 #[test]
 fn the_schema() {
-    let dir = Dir::with("schema", &[]);
-    check(&dir.run(&["--schema"]), 0, &plimsoll_config::schema(), "");
-    assert_eq!(dir.run(&[]).status.code(), Some(2), "a file or the schema");
+    let dir = Dir::with(&[]);
+    check(
+        &dir.run(&["check", "--schema"]),
+        0,
+        &plimsoll_config::schema(),
+        "",
+    );
+    assert_eq!(
+        dir.run(&["check"]).status.code(),
+        Some(2),
+        "a file or the schema"
+    );
 }
 
 #[test]
 fn every_mistake_has_a_line_of_its_own() {
     let text = "limiters:\n  a: { kind: concurrency, limit: 0 }\n  b: { kind: leaky_bucket }\nroutes: [{ match: x, middleware: c }]\n";
-    let dir = Dir::with("all", &[("all.yaml", text)]);
-    let output = dir.run(&["all.yaml"]);
+    let dir = Dir::with(&[("all.yaml", text)]);
+    let output = dir.run(&["check", "all.yaml"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     let starts: Vec<&str> = said
@@ -154,8 +128,8 @@ fn every_mistake_has_a_line_of_its_own() {
 
 #[test]
 fn a_warning_is_no_mistake() {
-    let dir = Dir::with("odd", &[("odd.yaml", ODD)]);
-    let output = dir.run(&["-q", "odd.yaml"]);
+    let dir = Dir::with(&[("odd.yaml", ODD)]);
+    let output = dir.run(&["check", "-q", "odd.yaml"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         (output.status.code(), said.lines().count()),
@@ -172,11 +146,8 @@ fn a_warning_is_no_mistake() {
 #[test]
 fn json_has_an_object_for_each_file() {
     let good = "limits: { api: 5/s, slots: { concurrency: 2 } }\nmiddleware: { all: [slots] }\nroutes: [{ match: /, limits: [api, all] }]\n";
-    let dir = Dir::with(
-        "json",
-        &[("a.yaml", good), ("b.yaml", BAD), ("c.yaml", ODD)],
-    );
-    let output = dir.run(&["--json", "a.yaml", "b.yaml", "c.yaml"]);
+    let dir = Dir::with(&[("a.yaml", good), ("b.yaml", BAD), ("c.yaml", ODD)]);
+    let output = dir.run(&["check", "--json", "a.yaml", "b.yaml", "c.yaml"]);
     assert_eq!(output.status.code(), Some(2));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let [a, b, c] = json.as_array().expect("a list").as_slice() else {
@@ -211,22 +182,21 @@ fn a_file_of_scenarios_is_for_another_command() {
     let scenarios =
         "scenarios: [{ name: a, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1 }] }]\n";
     let list = "- { name: a, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1 }] }\n";
-    let dir = Dir::with("which", &[("a.yaml", scenarios), ("b.yaml", list)]);
+    let dir = Dir::with(&[("a.yaml", scenarios), ("b.yaml", list)]);
     let err = "a.yaml: this file holds scenarios: did you mean `plimsoll test a.yaml`?\n\
                b.yaml: this file holds scenarios: did you mean `plimsoll test b.yaml`?\n";
-    check(&dir.run(&["a.yaml", "b.yaml"]), 2, "", err);
+    check(&dir.run(&["check", "a.yaml", "b.yaml"]), 2, "", err);
 }
 
 #[test]
 fn what_comes_from_the_environment_is_used_and_not_shown() {
     let text = "stores: { main: { url: '${PLIMSOLL_TEST_URL}' }, other: { url: { env: PLIMSOLL_TEST_URL } } }\n\
                 limits: { api: { rate: '${PLIMSOLL_TEST_RATE}/s', store: main } }\n";
-    let dir = Dir::with("environment", &[("a.yaml", text)]);
+    let dir = Dir::with(&[("a.yaml", text)]);
     let run = |url: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        let command = command.current_dir(&dir.0).args(["check", "a.yaml"]);
-        let command = command.env("PLIMSOLL_TEST_RATE", "7");
+        let mut command = dir.command(&["check", "a.yaml"]);
         command
+            .env("PLIMSOLL_TEST_RATE", "7")
             .env("PLIMSOLL_TEST_URL", url)
             .output()
             .expect("the program runs")

@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use super::serve_command::{Dir, PLIMSOLL};
+use super::dir::Dir;
+use super::serve_command::PLIMSOLL;
 
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_with_the_report_so_far_and_nothing_is_left() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let report = dir.path("report.svg");
     let mut child = Command::new(PLIMSOLL)
         .args(["demo", "--seconds", "600", "--admin", "127.0.0.1:0"])

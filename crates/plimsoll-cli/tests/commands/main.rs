@@ -5,6 +5,7 @@ mod browser;
 mod check_command;
 mod demo_command;
 mod demo_runs;
+mod dir;
 mod gateway_command;
 mod gateway_faults;
 mod packaged;

@@ -1,8 +1,9 @@
 //! `plimsoll replay`, through the program itself: exit status, output and files.
 
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+
+use crate::dir::Dir;
 
 const LIMITS: &str = "limits:
   per_client: { rate: 1/min, burst: 2, key: client }
@@ -22,40 +23,9 @@ fn log() -> String {
     text + &line(8, 6)
 }
 
-/// A directory of its own for each test, with the files in it.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn with(test: &str, files: &[(&str, &str)]) -> Self {
-        let dir =
-            std::env::temp_dir().join(format!("plimsoll-cli-replay-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for the test");
-        for (name, text) in files {
-            std::fs::write(dir.join(name), text).expect("a file for the test");
-        }
-        Self(dir)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        command.current_dir(&self.0).arg("replay").args(args);
-        command
-    }
-
-    /// The status, and what was written to both outputs.
-    fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        said(&self.command(args).output().expect("the program runs"))
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The status, and what was written to both outputs.
+fn run(dir: &Dir, args: &[&str]) -> (Option<i32>, String, String) {
+    said(&dir.run(&[&["replay"], args].concat()))
 }
 
 fn said(output: &Output) -> (Option<i32>, String, String) {
@@ -69,8 +39,8 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
 
 #[test]
 fn who_would_have_been_refused_on_a_screen() {
-    let dir = Dir::with("plain", &[("limits.yaml", LIMITS), ("access.log", &log())]);
-    let (status, text, err) = dir.run(&["limits.yaml", "access.log"]);
+    let dir = Dir::with(&[("limits.yaml", LIMITS), ("access.log", &log())]);
+    let (status, text, err) = run(&dir, &["limits.yaml", "access.log"]);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{text}");
     assert!(
         text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80),
@@ -95,14 +65,18 @@ most refused     per_client       192… (9)                                   3
 ! Moments are whole seconds: requests of a second were spread over it evenly.
 "
     );
-    let (_, text, _) = dir.run(&["limits.yaml", "access.log", "--show-keys", "--top", "1"]);
+    let (_, text, _) = run(
+        &dir,
+        &["limits.yaml", "access.log", "--show-keys", "--top", "1"],
+    );
     assert!(text.contains("192.0.2.7 "), "{text}");
 }
 
 #[test]
 fn logs_come_by_standard_input_and_in_the_format_that_is_said() {
-    let dir = Dir::with("stdin", &[("limits.yaml", LIMITS)]);
+    let dir = Dir::with(&[("limits.yaml", LIMITS)]);
     let mut command = dir.command(&[
+        "replay",
         "limits.yaml",
         "-",
         "--format",
@@ -135,16 +109,16 @@ fn logs_come_by_standard_input_and_in_the_format_that_is_said() {
 
 #[test]
 fn thresholds_are_exit_codes() {
-    let dir = Dir::with(
-        "thresholds",
-        &[("limits.yaml", LIMITS), ("access.log", &log())],
-    );
+    let dir = Dir::with(&[("limits.yaml", LIMITS), ("access.log", &log())]);
     let run = |thresholds: &[&str]| {
         let arguments: Vec<&str> = thresholds
             .iter()
             .flat_map(|it| ["--max-refused", it])
             .collect();
-        let (status, _, err) = dir.run(&[&["limits.yaml", "access.log"], &arguments[..]].concat());
+        let (status, _, err) = run(
+            &dir,
+            &[&["limits.yaml", "access.log"], &arguments[..]].concat(),
+        );
         (status, err)
     };
     assert_eq!(run(&["50%", "per_client=0.5"]), (Some(0), String::new()));
@@ -172,29 +146,38 @@ fn thresholds_are_exit_codes() {
 
 #[test]
 fn json_and_a_page_are_written() {
-    let dir = Dir::with("files", &[("limits.yaml", LIMITS), ("access.log", &log())]);
-    let (status, text, err) = dir.run(&[
-        "limits.yaml",
-        "access.log",
-        "--json",
-        "-",
-        "--html",
-        "report.html",
-    ]);
+    let dir = Dir::with(&[("limits.yaml", LIMITS), ("access.log", &log())]);
+    let (status, text, err) = run(
+        &dir,
+        &[
+            "limits.yaml",
+            "access.log",
+            "--json",
+            "-",
+            "--html",
+            "report.html",
+        ],
+    );
     assert_eq!((status, err.as_str()), (Some(0), ""));
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON and nothing else");
     assert_eq!(
         (&json["requests"], &json["refused"]),
         (&6.into(), &3.into())
     );
-    assert!(dir.read("report.html").starts_with("<!doctype html>"));
-    let (_, text, _) = dir.run(&["limits.yaml", "access.log", "--json", "report.json"]);
+    assert!(dir.read("report.html").starts_with(b"<!doctype html>"));
+    let (_, text, _) = run(
+        &dir,
+        &["limits.yaml", "access.log", "--json", "report.json"],
+    );
     assert!(text.starts_with("6 requests"), "{text}");
     assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&dir.read("report.json")).expect("JSON"),
+        serde_json::from_slice::<serde_json::Value>(&dir.read("report.json")).expect("JSON"),
         json
     );
-    let (status, _, err) = dir.run(&["limits.yaml", "access.log", "--html", "no/such/report.html"]);
+    let (status, _, err) = run(
+        &dir,
+        &["limits.yaml", "access.log", "--html", "no/such/report.html"],
+    );
     assert_eq!(status, Some(2));
     assert!(err.contains("no/such/report.html: "), "{err}");
 }
@@ -202,22 +185,22 @@ fn json_and_a_page_are_written() {
 #[test]
 fn against_another_file_and_suggestions() {
     let old = LIMITS.replace("burst: 2", "burst: 4");
-    let dir = Dir::with(
-        "against",
+    let dir = Dir::with(&[
+        ("limits.yaml", LIMITS),
+        ("old.yaml", &old),
+        ("access.log", &log()),
+    ]);
+    let (status, text, err) = run(
+        &dir,
         &[
-            ("limits.yaml", LIMITS),
-            ("old.yaml", &old),
-            ("access.log", &log()),
+            "limits.yaml",
+            "access.log",
+            "--against",
+            "old.yaml",
+            "--suggest",
+            "20%",
         ],
     );
-    let (status, text, err) = dir.run(&[
-        "limits.yaml",
-        "access.log",
-        "--against",
-        "old.yaml",
-        "--suggest",
-        "20%",
-    ]);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{text}");
     assert!(
         text.contains("-          2 admitted before, refused now  most by per_client"),
@@ -229,7 +212,7 @@ fn against_another_file_and_suggestions() {
         ),
         "{text}"
     );
-    let (status, _, err) = dir.run(&["limits.yaml", "-", "--suggest"]);
+    let (status, _, err) = run(&dir, &["limits.yaml", "-", "--suggest"]);
     assert_eq!(status, Some(2));
     assert!(
         err.contains("expected files, found the standard input"),
@@ -246,7 +229,7 @@ fn what_cannot_be_read_is_said_with_a_remedy() {
         ("bare.yaml", "limits: { a: 1/s }"),
         ("wrong.yaml", "limits: { a: 1/parsec }"),
     ];
-    let dir = Dir::with("wrong", &files);
+    let dir = Dir::with(&files);
     for (args, wanted) in [
         (
             ["limits.yaml", "text.log"],
@@ -266,7 +249,7 @@ fn what_cannot_be_read_is_said_with_a_remedy() {
         ),
         (["wrong.yaml", "empty.log"], "wrong.yaml:1:"),
     ] {
-        let (status, text, err) = dir.run(&args);
+        let (status, text, err) = run(&dir, &args);
         assert_eq!((status, text.as_str()), (Some(2), ""), "{err}");
         assert!(err.contains(wanted), "{err}");
     }

@@ -2,9 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::dir::Dir;
 
 pub(crate) const PLIMSOLL: &str = env!("CARGO_BIN_EXE_plimsoll");
 /// Any port that is free.
@@ -18,30 +18,6 @@ pub(crate) const ANY: [&str; 8] = [
     "--admin",
     "127.0.0.1:0",
 ];
-
-/// A directory of its own, which is gone with it.
-pub(crate) struct Dir(PathBuf);
-
-impl Dir {
-    pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("plimsoll-serve-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&dir).expect("a directory for the test");
-        Self(dir)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A server that runs.
 pub(crate) struct Served {
@@ -177,7 +153,7 @@ fn it_says_what_it_serves_where_and_what_to_try() {
 
 #[test]
 fn the_status_says_why_it_does_not_serve() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let bad = dir.path("bad.yaml");
     std::fs::write(&bad, "limits: { a: { kind: concurrency, limt: 4 } }\n").expect("a file");
     let (status, err) = fails(&[&bad]);
@@ -244,7 +220,7 @@ fn help_teaches() {
 
 #[test]
 fn log_lines_are_for_programs_where_they_ask_for_it() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let server = Served::serve(&["--log", "json", "--state", &dir.path("state")]);
     let output = server.end();
     let err = String::from_utf8(output.stderr).expect("text");
@@ -268,14 +244,14 @@ pub(crate) fn verdicts(said: &str) -> Vec<&str> {
 
 #[test]
 fn what_was_used_is_used_after_it_was_killed() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let state = dir.path("state");
     let args = ["--state", &state, "--state-every", "30ms"];
     let server = Served::serve(&args);
     let said = server.say("PLIMSOLL.TAKE logins anna 4\r\nCL.THROTTLE bert 9 1 600 7");
     assert_eq!(verdicts(&said), [":0", ":0"], "{said}");
     // One that was begun after that.
-    let file = dir.0.join("state/limits.snapshot");
+    let file = std::path::PathBuf::from(dir.path("state/limits.snapshot"));
     for _ in 0..2 {
         let _ = std::fs::remove_file(&file);
         while !file.exists() {
@@ -291,7 +267,7 @@ fn what_was_used_is_used_after_it_was_killed() {
 
 #[test]
 fn a_signal_reads_the_file_again_and_what_was_used_stays_used() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let file = dir.path("limits.yaml");
     let write = |limit: u64| {
         let text = format!(
@@ -347,7 +323,7 @@ mod systemd {
 
     #[test]
     fn it_is_told_of_everything() {
-        let dir = Dir::new();
+        let dir = Dir::with(&[]);
         let (path, file) = (dir.path("notify"), dir.path("limits.yaml"));
         std::fs::write(&file, "limits: { a: { kind: concurrency, limit: 4 } }\n").expect("a file");
         let socket = UnixDatagram::bind(&path).expect("a socket");

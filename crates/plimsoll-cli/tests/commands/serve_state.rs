@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::serve_command::{Dir, Served, fails, verdicts};
+use crate::dir::Dir;
+use crate::serve_command::{Served, fails, verdicts};
 
 #[test]
 fn traces_that_cannot_be_sent_are_a_mistake() {
@@ -15,7 +16,7 @@ fn traces_that_cannot_be_sent_are_a_mistake() {
 /// The directory stands in the file. Permits that were out, and states that have no place any more, are named.
 #[test]
 fn what_a_restart_forgets_is_said() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let (file, state) = (dir.path("limits.yaml"), dir.path("state"));
     let write = |limits: &str| {
         let text = format!("serve: {{ state_dir: {state} }}\nlimits: {{ {limits} }}\n");

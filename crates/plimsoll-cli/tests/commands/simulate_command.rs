@@ -1,7 +1,8 @@
 //! `plimsoll simulate`, through the program itself: exit status, output and files.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
+
+use crate::dir::Dir;
 
 /// Twice what the server can do, for ten seconds.
 const OVERLOAD: &str = "name: over load
@@ -14,36 +15,6 @@ expect:
   all: { goodput: '>= 90%' }
 ";
 
-/// A directory of its own for each test, with the files in it.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn with(test: &str, files: &[(&str, &str)]) -> Self {
-        let dir = std::env::temp_dir().join(format!("plimsoll-sim-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for the test");
-        for (name, text) in files {
-            std::fs::write(dir.join(name), text).expect("a file for the test");
-        }
-        Self(dir)
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        let command = command.current_dir(&self.0).arg("simulate").args(args);
-        command.output().expect("the program runs")
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -54,8 +25,8 @@ fn err(output: &Output) -> String {
 
 #[test]
 fn a_table_and_status_0_if_all_is_as_expected() {
-    let dir = Dir::with("good", &[("a.yaml", OVERLOAD)]);
-    let output = dir.run(&["a.yaml", "--limit", "fixed=14"]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["simulate", "a.yaml", "--limit", "fixed=14"]);
     let text = out(&output);
     assert_eq!(
         (output.status.code(), err(&output).as_str()),
@@ -69,29 +40,37 @@ fn a_table_and_status_0_if_all_is_as_expected() {
     assert_eq!(lines[3..], ["", "1 met, 0 failed"]);
     assert_eq!(
         text,
-        out(&dir.run(&["a.yaml", "--limit", "fixed=14"])),
+        out(&dir.run(&["simulate", "a.yaml", "--limit", "fixed=14"])),
         "the same every time"
     );
 }
 
 #[test]
 fn the_worst_seed_stands_beside_the_mean_and_can_be_run_alone() {
-    let dir = Dir::with("seeds", &[("a.yaml", OVERLOAD)]);
-    let text = out(&dir.run(&["a.yaml", "-l", "fixed=14", "--seeds", "5"]));
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    let text = out(&dir.run(&["simulate", "a.yaml", "-l", "fixed=14", "--seeds", "5"]));
     let head = text.lines().nth(1).expect("a head");
     assert!(head.contains("goodput  worst seed"), "{text}");
     let row = text.lines().nth(2).expect("a row");
     let words: Vec<&str> = row.split_whitespace().collect();
     let (worst, seed) = (words[3], words[4].trim_matches(['(', ')']));
-    let alone = out(&dir.run(&["a.yaml", "-l", "fixed=14", "-q", "--first-seed", seed]));
+    let alone = out(&dir.run(&[
+        "simulate",
+        "a.yaml",
+        "-l",
+        "fixed=14",
+        "-q",
+        "--first-seed",
+        seed,
+    ]));
     let row = alone.lines().nth(2).expect("a row");
     assert_eq!(row.split_whitespace().nth(2), Some(worst), "{alone}");
 }
 
 #[test]
 fn decisions_are_explained_over_time() {
-    let dir = Dir::with("explain", &[("a.yaml", OVERLOAD)]);
-    let text = out(&dir.run(&["a.yaml", "-q", "--explain", "--first-seed", "2"]));
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    let text = out(&dir.run(&["simulate", "a.yaml", "-q", "--explain", "--first-seed", "2"]));
     let (_, decisions) = text
         .split_once("over load, verdict, seed 2: decisions\n")
         .expect(&text);
@@ -112,8 +91,8 @@ fn decisions_are_explained_over_time() {
 
 #[test]
 fn status_1_if_an_expectation_is_not_met() {
-    let dir = Dir::with("bad", &[("a.yaml", OVERLOAD)]);
-    let output = dir.run(&["a.yaml", "--limit", "none,fixed=14", "--quick"]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["simulate", "a.yaml", "--limit", "none,fixed=14", "--quick"]);
     let text = out(&output);
     assert_eq!(
         (output.status.code(), err(&output).as_str()),
@@ -130,8 +109,16 @@ fn status_1_if_an_expectation_is_not_met() {
 
 #[test]
 fn nothing_is_expected_of_what_is_only_compared() {
-    let dir = Dir::with("compare", &[("a.yaml", OVERLOAD)]);
-    let output = dir.run(&["a.yaml", "--limit", "fixed=14", "--compare", "--seeds", "2"]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&[
+        "simulate",
+        "a.yaml",
+        "--limit",
+        "fixed=14",
+        "--compare",
+        "--seeds",
+        "2",
+    ]);
     let text = out(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for name in ["fixed=14", "none", "oracle"] {
@@ -146,8 +133,16 @@ fn nothing_is_expected_of_what_is_only_compared() {
 #[test]
 fn status_2_for_a_bad_file_and_the_others_still_run() {
     let broken = OVERLOAD.replace("workers", "wokers");
-    let dir = Dir::with("broken", &[("a.yaml", &broken), ("b.yaml", OVERLOAD)]);
-    let output = dir.run(&["a.yaml", "missing.yaml", "b.yaml", "-q", "-l", "fixed=14"]);
+    let dir = Dir::with(&[("a.yaml", &broken), ("b.yaml", OVERLOAD)]);
+    let output = dir.run(&[
+        "simulate",
+        "a.yaml",
+        "missing.yaml",
+        "b.yaml",
+        "-q",
+        "-l",
+        "fixed=14",
+    ]);
     assert_eq!(output.status.code(), Some(2));
     let messages = err(&output);
     assert!(
@@ -159,7 +154,7 @@ fn status_2_for_a_bad_file_and_the_others_still_run() {
 
 #[test]
 fn status_2_for_bad_arguments_with_a_word_of_help() {
-    let dir = Dir::with("arguments", &[("a.yaml", OVERLOAD)]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
     let cases: [(&[&str], &str); 5] = [
         (&[], "Usage: plimsoll simulate"),
         (
@@ -177,11 +172,11 @@ fn status_2_for_bad_arguments_with_a_word_of_help() {
         ),
     ];
     for (args, message) in cases {
-        let output = dir.run(args);
+        let output = dir.run(&[&["simulate"], args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(err(&output).contains(message), "{args:?}: {}", err(&output));
     }
-    let output = dir.run(&["a.yaml", "-q", "--json", "no/such/place/a.json"]);
+    let output = dir.run(&["simulate", "a.yaml", "-q", "--json", "no/such/place/a.json"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         err(&output).contains("no/such/place/a.json: "),
@@ -192,15 +187,17 @@ fn status_2_for_bad_arguments_with_a_word_of_help() {
 
 #[test]
 fn json_goes_to_a_file_or_in_the_place_of_the_tables() {
-    let dir = Dir::with("json", &[("a.yaml", OVERLOAD)]);
-    let output = dir.run(&["a.yaml", "-q", "-l", "fixed=14", "--json", "-"]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    let output = dir.run(&["simulate", "a.yaml", "-q", "-l", "fixed=14", "--json", "-"]);
     let value: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("nothing but JSON");
     assert_eq!(value["simulations"][0]["limits"][0]["limit"], "fixed=14");
     assert_eq!(value["simulations"][0]["checks"][0]["met"], true);
     assert_eq!(output.status.code(), Some(0));
 
-    let output = dir.run(&["a.yaml", "-q", "-l", "fixed=14", "--json", "out.json"]);
+    let output = dir.run(&[
+        "simulate", "a.yaml", "-q", "-l", "fixed=14", "--json", "out.json",
+    ]);
     assert!(out(&output).starts_with("over load"));
     let written: serde_json::Value = serde_json::from_slice(&dir.read("out.json")).unwrap();
     assert_eq!(written, value);
@@ -209,14 +206,16 @@ fn json_goes_to_a_file_or_in_the_place_of_the_tables() {
 #[test]
 fn pictures_are_written_as_their_names_say() {
     let other = OVERLOAD.replace("over load", "other");
-    let dir = Dir::with("plots", &[("a.yaml", OVERLOAD), ("b.yaml", &other)]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD), ("b.yaml", &other)]);
     assert_eq!(
-        dir.run(&["a.yaml", "-q", "--plot", "a.svg"]).status.code(),
+        dir.run(&["simulate", "a.yaml", "-q", "--plot", "a.svg"])
+            .status
+            .code(),
         Some(0)
     );
     assert!(dir.read("a.svg").starts_with(b"<svg "));
     assert_eq!(
-        dir.run(&["a.yaml", "b.yaml", "-q", "--plot", "p.png"])
+        dir.run(&["simulate", "a.yaml", "b.yaml", "-q", "--plot", "p.png"])
             .status
             .code(),
         Some(0)
@@ -232,7 +231,7 @@ fn pictures_are_written_as_their_names_say() {
 
 #[test]
 fn help_explains_the_figures_and_the_exit_status() {
-    let output = Dir::with("help", &[]).run(&["--help"]);
+    let output = Dir::with(&[]).run(&["simulate", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     let text = out(&output);
     for part in [
@@ -254,15 +253,21 @@ fn an_access_log_with_a_garbage_line_is_simulated_and_the_line_is_said() {
         );
     }
     log += "garbage\n";
-    let dir = Dir::with("log", &[("a.yaml", OVERLOAD), ("access.log", &log)]);
-    let output = dir.run(&["a.yaml", "--quick", "--access-log", "access.log"]);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD), ("access.log", &log)]);
+    let output = dir.run(&[
+        "simulate",
+        "a.yaml",
+        "--quick",
+        "--access-log",
+        "access.log",
+    ]);
     assert_eq!(output.status.code(), Some(0), "{}", out(&output));
     assert_eq!(
         err(&output),
         "access.log: 1 of its lines could not be read (warning)\n\
          access.log:201: it has no moment in brackets: \"garbage\" (warning)\n"
     );
-    let output = dir.run(&["a.yaml", "--access-log", "a.yaml"]);
+    let output = dir.run(&["simulate", "a.yaml", "--access-log", "a.yaml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         err(&output).contains("a.yaml: no line of its beginning is a request"),
@@ -273,11 +278,15 @@ fn an_access_log_with_a_garbage_line_is_simulated_and_the_line_is_said() {
 
 #[test]
 fn the_schema_is_that_of_the_simulator() {
-    let dir = Dir::with("schema", &[]);
-    let output = dir.run(&["--schema"]);
+    let dir = Dir::with(&[]);
+    let output = dir.run(&["simulate", "--schema"]);
     assert_eq!(
         (output.status.code(), out(&output)),
         (Some(0), plimsoll_sim::schema())
     );
-    assert_eq!(dir.run(&[]).status.code(), Some(2), "a file or the schema");
+    assert_eq!(
+        dir.run(&["simulate"]).status.code(),
+        Some(2),
+        "a file or the schema"
+    );
 }

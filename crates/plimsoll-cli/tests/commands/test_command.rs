@@ -1,59 +1,22 @@
 //! `plimsoll test`, through the program itself: exit status and output.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use crate::dir::{Dir, check};
 
 const PASSES: &str = "- { name: fine, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: granted }] }\n";
 const FAILS: &str = "- { name: wrong, limiter: { kind: concurrency, limit: 1 }, steps: [{ try: 1, expect: denied }] }\n";
 const LATER: &str = "- { name: later, limiter: { kind: all, of: [{ kind: concurrency, limit: 1 }], queue: { bound: 1 } }, steps: [{ try: 1 }] }\n";
 const BROKEN: &str = "- { name: broken, limitr: { kind: concurrency, limit: 1 } }\n";
 
-/// A directory of its own for each test, with the files in it.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn with(test: &str, files: &[(&str, &str)]) -> Self {
-        let dir = std::env::temp_dir().join(format!("plimsoll-cli-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for the test");
-        for (name, text) in files {
-            std::fs::write(dir.join(name), text).expect("a file for the test");
-        }
-        Self(dir)
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        command
-            .current_dir(&self.0)
-            .args(args)
-            .output()
-            .expect("the program runs")
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[track_caller]
-fn check(output: &Output, status: i32, out: &str, err: &str) {
-    assert_eq!(String::from_utf8_lossy(&output.stdout), out);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), err);
-    assert_eq!(output.status.code(), Some(status));
-}
-
 #[test]
 fn nothing_but_the_counts_when_all_pass() {
-    let dir = Dir::with("pass", &[("a.yaml", PASSES), ("b.yaml", PASSES)]);
+    let dir = Dir::with(&[("a.yaml", PASSES), ("b.yaml", PASSES)]);
     let output = dir.run(&["test", "a.yaml", "b.yaml"]);
     check(&output, 0, "2 passed, 0 failed\n", "");
 }
 
 #[test]
 fn a_line_for_each_that_fails_and_status_1() {
-    let dir = Dir::with("fail", &[("a.yaml", PASSES), ("b.yaml", FAILS)]);
+    let dir = Dir::with(&[("a.yaml", PASSES), ("b.yaml", FAILS)]);
     let out = "b.yaml:1: wrong: step 1: expected denied, got granted\n1 passed, 1 failed\n";
     check(&dir.run(&["test", "a.yaml", "b.yaml"]), 1, out, "");
 }
@@ -61,7 +24,7 @@ fn a_line_for_each_that_fails_and_status_1() {
 #[test]
 fn what_is_not_supported_yet_is_said_and_fails_nothing() {
     let both = format!("{LATER}{PASSES}");
-    let dir = Dir::with("later", &[("a.yaml", &both), ("b.yaml", LATER)]);
+    let dir = Dir::with(&[("a.yaml", &both), ("b.yaml", LATER)]);
     let out = "2 not supported yet: queue of all 2\n1 passed, 0 failed\n";
     check(&dir.run(&["test", "a.yaml", "b.yaml"]), 0, out, "");
 }
@@ -69,7 +32,7 @@ fn what_is_not_supported_yet_is_said_and_fails_nothing() {
 #[test]
 fn a_file_that_cannot_be_read_is_status_2_and_the_others_still_run() {
     let files = [("a.yaml", BROKEN), ("b.yaml", FAILS), ("c.yaml", PASSES)];
-    let dir = Dir::with("broken", &files);
+    let dir = Dir::with(&files);
     let out = "b.yaml:1: wrong: step 1: expected denied, got granted\n1 passed, 1 failed\n";
     let err = "a.yaml:1:19: scenarios[0].limitr: unknown field of a scenario, \
                did you mean `limiter`? (in the scenario \"broken\")\n";
@@ -87,7 +50,7 @@ fn a_file_that_cannot_be_read_is_status_2_and_the_others_still_run() {
 
 #[test]
 fn verbose_has_a_line_for_every_scenario() {
-    let dir = Dir::with("verbose", &[("a.yaml", &format!("{PASSES}{FAILS}{LATER}"))]);
+    let dir = Dir::with(&[("a.yaml", &format!("{PASSES}{FAILS}{LATER}"))]);
     let out = "a.yaml:1: fine: passed
 a.yaml:2: wrong: step 1: expected denied, got granted
 a.yaml:3: later: not supported yet: queue of all
@@ -103,20 +66,20 @@ fn json_is_read_by_the_same_reader() {
     let json = r#"{"scenarios": [{"name": "n",
         "limiter": {"kind": "concurrency", "limit": 1},
         "steps": [{"try": 2, "expect": {"reason": "too_large"}}]}]}"#;
-    let dir = Dir::with("json", &[("a.json", json)]);
+    let dir = Dir::with(&[("a.json", json)]);
     check(&dir.run(&["test", "a.json"]), 0, "1 passed, 0 failed\n", "");
 }
 
 #[test]
 fn without_files_it_says_how_it_is_used() {
-    let output = Dir::with("usage", &[]).run(&["test"]);
+    let output = Dir::with(&[]).run(&["test"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: plimsoll test"));
 }
 
 #[test]
 fn help_explains_the_exit_status() {
-    let output = Dir::with("help", &[]).run(&["test", "--help"]);
+    let output = Dir::with(&[]).run(&["test", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(
         String::from_utf8_lossy(&output.stdout)
@@ -126,7 +89,7 @@ fn help_explains_the_exit_status() {
 
 #[test]
 fn a_file_of_limits_is_for_another_command() {
-    let dir = Dir::with("which", &[("a.yaml", "limits: { api: 5/s }\n")]);
+    let dir = Dir::with(&[("a.yaml", "limits: { api: 5/s }\n")]);
     let err = "a.yaml: this file holds limits: did you mean `plimsoll check a.yaml`?\n";
     check(
         &dir.run(&["test", "a.yaml"]),

@@ -11,7 +11,8 @@ use plimsoll_top::ratatui::backend::TestBackend;
 use plimsoll_top::ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use plimsoll_top::{App, Endpoint, Feed, FeedError, FeedEvent, render};
 
-use super::serve_command::{ANY, Dir, PLIMSOLL, Served};
+use super::dir::Dir;
+use super::serve_command::{ANY, PLIMSOLL, Served};
 
 const FILE: &str = "limits:
   api: { kind: token_bucket, burst: 3, refill: 1, every: 1h, keyed: true }
@@ -49,7 +50,7 @@ fn file(dir: &Dir) -> String {
 
 #[test]
 fn once_it_prints_what_scripts_can_read() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let server = Served::serve(&[&file(&dir), "--admin-token", "sesame"]);
     traffic(&server);
     let admin = server.address("admin http://");
@@ -115,7 +116,7 @@ fn what_it_cannot_do_it_says() {
 /// What a real server says each second, drawn at three sizes.
 #[test]
 fn a_real_server_is_drawn_and_missed_when_it_ends() {
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let server = Served::serve(&[&file(&dir)]);
     let admin = server.address("admin http://").to_owned();
     let endpoint: Endpoint = admin.parse().expect("an address");
@@ -220,7 +221,7 @@ fn in_a_terminal_it_follows_keys_sizes_and_a_server_that_comes_back() {
         let _ = writeln!(std::io::stderr(), "SKIPPED: no tmux (Debian: tmux)");
         return;
     }
-    let dir = Dir::new();
+    let dir = Dir::with(&[]);
     let file = file(&dir);
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let admin = free.local_addr().expect("its number").to_string();

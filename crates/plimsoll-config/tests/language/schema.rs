@@ -1,16 +1,9 @@
 //! The JSON Schema: current, true of the examples, and untrue of what is wrong in a way that a schema can say.
 
-use std::path::{Path, PathBuf};
-
 use plimsoll_config::schema;
-use plimsoll_spec::parse;
 use serde_json::Value;
 
-use crate::valid::{valid, value};
-
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::valid::{self, assert_current, project};
 
 fn root() -> Value {
     serde_json::from_str(&schema()).expect("JSON")
@@ -18,13 +11,8 @@ fn root() -> Value {
 
 #[test]
 fn the_file_in_the_repository_is_the_one_the_types_make() {
-    let file = project().join("schema/plimsoll.schema.json");
-    if std::env::var_os("PLIMSOLL_REWRITE").is_some() {
-        std::fs::write(&file, schema()).expect("a file");
-    }
-    let committed = std::fs::read_to_string(file).unwrap_or_default();
     let run = "run: plimsoll check --schema > schema/plimsoll.schema.json";
-    assert!(committed == schema(), "the schema is not current; {run}");
+    assert_current("plimsoll.schema.json", &schema(), run);
 }
 
 #[test]
@@ -36,14 +24,12 @@ fn examples_are_valid() {
         "gateway.yaml",
         "kinds.yaml",
     ] {
-        let text =
-            std::fs::read_to_string(project().join("examples/config").join(name)).expect("text");
+        let text = std::fs::read_to_string(project("examples/config").join(name)).expect("text");
         assert_eq!(check(&text), Ok(()), "{name}");
     }
     // Printed as YAML, TOML can be looked at too, and every default with it.
     for name in ["adaptive.toml", "server.yaml"] {
-        let config =
-            plimsoll_config::Config::from_file(project().join("examples/config").join(name));
+        let config = plimsoll_config::Config::from_file(project("examples/config").join(name));
         assert_eq!(check(&config.expect("right").to_string()), Ok(()), "{name}");
     }
 }
@@ -144,7 +130,5 @@ fn every_field_says_what_it_is_for() {
 
 /// Whether a YAML text is what the schema says.
 fn check(text: &str) -> Result<(), String> {
-    let root = root();
-    let tree = parse(text).expect("YAML").expect("something");
-    valid(&root, &root, &value(&tree))
+    valid::check(&root(), text)
 }

@@ -1,10 +1,36 @@
 //! As much of JSON Schema as the schemas of this project use.
 
-use plimsoll_spec::{Node, Value as Tree};
+use std::path::{Path, PathBuf};
+
+use plimsoll_spec::{Node, Value as Tree, parse};
 use serde_json::{Map, Value};
 
+/// A file or directory of the repository.
+pub(crate) fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+/// Whether the file in `schema/` is what is printed; `run` says how to write it.
+#[track_caller]
+pub(crate) fn assert_current(name: &str, schema: &str, run: &str) {
+    let file = project("schema").join(name);
+    if std::env::var_os("PLIMSOLL_REWRITE").is_some() {
+        std::fs::write(&file, schema).expect("a file");
+    }
+    let committed = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(committed == schema, "the schema is not current; {run}");
+}
+
+/// Whether a YAML text is what the schema says.
+pub(crate) fn check(schema: &Value, text: &str) -> Result<(), String> {
+    let tree = parse(text).expect("YAML").expect("something");
+    valid(schema, schema, &value(&tree))
+}
+
 /// A tree as JSON.
-pub(crate) fn value(node: &Node) -> Value {
+fn value(node: &Node) -> Value {
     match &node.value {
         Tree::Scalar { text, quoted: true } => Value::from(text.as_str()),
         Tree::Scalar { .. } if node.is_null() => Value::Null,
@@ -23,7 +49,7 @@ pub(crate) fn value(node: &Node) -> Value {
 }
 
 /// As much of JSON Schema as ours uses.
-pub(crate) fn valid(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+fn valid(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let Value::Object(rules) = schema else {
         return if schema == &Value::Bool(false) {
             Err("nothing may be here".to_owned())

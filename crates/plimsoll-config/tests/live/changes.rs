@@ -1,27 +1,15 @@
 //! What a live change did, as data: for every kind, with keys or without, the fields that changed, and that what was used,
 //! permits and waiters are kept.
 
-use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 
 use plimsoll::{Acquire, Demand, ManualClock, PerKey, Permit};
-use plimsoll_config::{
-    ChangeKind, Changes, Config, FieldChange, Format, FreshReason, Limits, Part, StateOutcome,
-};
+use plimsoll_config::{ChangeKind, Changes, FieldChange, FreshReason, Limits, Part, StateOutcome};
 
-fn config(text: &str) -> Config {
-    Config::from_str("limits.yaml", text, Format::Yaml).unwrap_or_else(|error| panic!("{error}"))
-}
+use crate::files::{self, poll, replace};
 
 fn build(text: &str) -> Limits {
-    config(text)
-        .build(&ManualClock::new().clock())
-        .expect("builds")
-}
-
-fn replace(limits: &Limits, text: &str) -> Changes {
-    limits.replace(&config(text)).expect("builds")
+    files::build(text, &ManualClock::new())
 }
 
 /// The fields of a kind with this limit.
@@ -84,10 +72,6 @@ fn wait(part: &Part, cost: u64) -> Acquire<'static> {
     }
 }
 
-fn poll(future: &mut Acquire<'static>) -> Poll<Result<Permit<'static>, plimsoll::Denied>> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
 fn field(changes: &Changes, name: &str) -> FieldChange {
     let mut fields = changes.details[0].fields.iter();
     let found = fields.find(|field| field.field == name);
@@ -117,7 +101,7 @@ fn every_kind_keeps_what_is_used_and_its_waiters_through_every_change_and_says_s
             let part = limits.current().get("a").expect("there");
             let held = take(&part, 3).expect("it fits");
             let mut waiter = wait(&part, 3);
-            assert!(poll(&mut waiter).is_pending(), "{limit}");
+            assert!(poll(Pin::new(&mut waiter)).is_pending(), "{limit}");
             // Numbers (smaller ones, so that the waiter is not served), the queue, the bound of keys, the place in routes.
             let n = if limit == "max" { 3 } else { 4 };
             let steps = [
@@ -143,7 +127,7 @@ fn every_kind_keeps_what_is_used_and_its_waiters_through_every_change_and_says_s
                 assert_eq!(change.in_use, Some(3), "{what}");
                 let field = field(&changes, changed);
                 assert!(field.from.is_some() && field.to.is_some(), "{what}");
-                assert!(poll(&mut waiter).is_pending(), "{what}");
+                assert!(poll(Pin::new(&mut waiter)).is_pending(), "{what}");
                 let said = change.to_string();
                 assert!(said.ends_with("3 in use and 1 waiter kept"), "{said}");
             }
@@ -158,7 +142,11 @@ fn a_change_is_told_in_the_words_of_the_file() {
     let part = limits.current().get("per_user").expect("there");
     let taken = take(&part, 100).expect("it fits");
     let mut waiters: Vec<_> = (0..3).map(|_| wait(&part, 100)).collect();
-    assert!(waiters.iter_mut().all(|waiter| poll(waiter).is_pending()));
+    assert!(
+        waiters
+            .iter_mut()
+            .all(|waiter| poll(Pin::new(waiter)).is_pending())
+    );
     drop(taken);
     let changes = replace(
         &limits,

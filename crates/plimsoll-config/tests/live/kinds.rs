@@ -1,31 +1,17 @@
-//! Kinds of limits that only a file puts together: adaptive limits by key, queues for memory and processor time.
+//! Kinds of limits that only a file puts together: adaptive limits by key, queues for memory and processor time; and metadata of
+//! every kind.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll::{ManualClock, Outcome, Reason};
 use plimsoll_ambient::{CpuReading, MemoryReading, Sampler};
-use plimsoll_config::{Changes, Config, Format, KeyedLimiter, Limits};
+use plimsoll_config::KeyedLimiter;
 
-fn config(text: &str) -> Config {
-    Config::from_str("limits.yaml", text, Format::Yaml).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn build(text: &str, time: &ManualClock) -> Limits {
-    config(text).build(&time.clock()).expect("builds")
-}
-
-fn replace(limits: &Limits, text: &str) -> Changes {
-    limits.replace(&config(text)).expect("builds")
-}
-
-fn now<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
+use crate::files::{build, config, poll, replace};
 
 fn limit_of(keys: &KeyedLimiter, key: &str) -> u64 {
     plimsoll::PerKey::standing(keys, key).limit
@@ -69,9 +55,9 @@ fn what_keys_have_learned_outlives_a_change_of_their_queue_and_number() {
     assert!(backend.try_acquire("other", 1).is_ok());
     let held = backend.try_acquire("slow", 9).expect("granted");
     let mut waiting = pin!(backend.acquire("slow", 1));
-    assert!(now(waiting.as_mut()).is_pending());
+    assert!(poll(waiting.as_mut()).is_pending());
     drop(held);
-    assert!(matches!(now(waiting.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok(_))));
 
     // Another algorithm begins as the file says.
     let other =
@@ -146,10 +132,10 @@ fn memory_of_a_file_is_waited_for_and_a_change_of_the_file_keeps_who_waits() {
     assert_eq!(denied.reason(), Reason::Saturated);
     let mut first = pin!(heap.acquire(1.into()));
     let mut second = pin!(heap.acquire_owned(1.into()));
-    assert!(now(first.as_mut()).is_pending() && now(second.as_mut()).is_pending());
+    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
     let full = heap.acquire(1.into());
     let mut full = pin!(full);
-    let Poll::Ready(Err(denied)) = now(full.as_mut()) else {
+    let Poll::Ready(Err(denied)) = poll(full.as_mut()) else {
         panic!("the bound holds");
     };
     assert_eq!(denied.reason(), Reason::QueueFull);
@@ -157,14 +143,14 @@ fn memory_of_a_file_is_waited_for_and_a_change_of_the_file_keeps_who_waits() {
     // Another limit that is saturated too: who waits goes on waiting, in its queue.
     let changes = limits.replace(&file("900B")).expect("builds");
     assert_eq!(changes.replaced, ["heap"]);
-    assert!(now(first.as_mut()).is_pending() && now(second.as_mut()).is_pending());
+    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
     assert_eq!(heap.snapshot().waiters(), 2);
 
     time.advance(Duration::from_secs(1));
     used.store(100, Ordering::Relaxed);
     sampler.sample().expect("measured");
-    assert!(matches!(now(first.as_mut()), Poll::Ready(Ok(_))));
-    assert!(matches!(now(second.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(first.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(second.as_mut()), Poll::Ready(Ok(_))));
 }
 
 #[test]
@@ -195,208 +181,25 @@ fn processor_time_of_a_file_is_waited_for_alone_and_among_others() {
     );
     let mut busy = pin!(alone.acquire(1.into()));
     let mut basic = pin!(same.acquire(1.into()));
-    assert!(now(both.as_mut()).is_pending());
-    assert!(now(busy.as_mut()).is_pending() && now(basic.as_mut()).is_pending());
+    assert!(poll(both.as_mut()).is_pending());
+    assert!(poll(busy.as_mut()).is_pending() && poll(basic.as_mut()).is_pending());
     sample(900);
-    assert!(now(both.as_mut()).is_pending());
+    assert!(poll(both.as_mut()).is_pending());
     sample(100);
-    assert!(matches!(now(both.as_mut()), Poll::Ready(Ok(_))));
-    assert!(matches!(now(busy.as_mut()), Poll::Ready(Ok(_))));
-    assert!(matches!(now(basic.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(both.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(busy.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(basic.as_mut()), Poll::Ready(Ok(_))));
 
     // The time-out of the queue ends a wait that no sample does.
     sample(900);
     let mut late = pin!(alone.acquire(1.into()));
-    assert!(now(late.as_mut()).is_pending());
+    assert!(poll(late.as_mut()).is_pending());
     time.advance(Duration::from_secs(5) + Duration::from_nanos(1));
-    let polled = now(late.as_mut());
+    let polled = poll(late.as_mut());
     let Poll::Ready(Err(denied)) = polled else {
         panic!("it has waited long enough: {polled:?}");
     };
     assert_eq!(denied.reason(), Reason::TimedOut);
-}
-
-const POOL: &str = "kind: partitions, shares: { live: 7, batch: 3 }, queue: { bound: 9 }";
-
-fn in_use(keys: &KeyedLimiter, key: &str) -> u64 {
-    keys.snapshot_of(key).expect("known").in_use()
-}
-
-#[test]
-fn the_key_of_partitions_names_a_share() {
-    let time = ManualClock::new();
-    let limits = build(
-        &format!("limits: {{ pool: {{ {POOL}, limit: 10, others: batch }} }}"),
-        &time,
-    );
-    let pool = limits.keyed("pool").expect("there");
-    assert_eq!(pool.kind(), plimsoll_kinds::LimiterKind::Resource);
-    // Nobody else asks: batch work may have the whole limit, whatever its key is called.
-    let all = pool.try_acquire("reports", 10).expect("granted");
-    assert_eq!((in_use(&pool, "batch"), in_use(&pool, "live")), (10, 0));
-    let mut live = pin!(pool.acquire("live", 7));
-    assert!(now(live.as_mut()).is_pending());
-    drop(all);
-    let Poll::Ready(Ok(busy)) = now(live.as_mut()) else {
-        panic!("its share is free");
-    };
-    assert!(pool.try_acquire("batch", 4).is_err());
-    assert!(pool.try_acquire("batch", 3).is_ok());
-    drop(busy);
-}
-
-#[test]
-fn shares_and_their_limit_change_while_work_is_under_way() {
-    let time = ManualClock::new();
-    let file = |more: &str| {
-        format!("limits: {{ pool: {{ kind: partitions, queue: {{ bound: 9 }}, {more} }} }}")
-    };
-    let limits = build(&file("limit: 10, shares: { live: 7, batch: 3 }"), &time);
-    let pool = limits.keyed("pool").expect("there");
-    let denied = pool.try_acquire("reports", 1).expect_err("no such share");
-    assert_eq!(denied.reason(), Reason::NoKey);
-    let _held = (
-        pool.try_acquire("live", 5).expect("granted"),
-        pool.try_acquire("batch", 3).expect("granted"),
-    );
-    let changes = replace(&limits, &file("limit: 20, shares: { live: 1, batch: 1 }"));
-    assert_eq!(changes.changed, ["pool"]);
-    assert_eq!((in_use(&pool, "live"), in_use(&pool, "batch")), (5, 3));
-    let share = |key| pool.snapshot_of(key).expect("known").limit();
-    assert_eq!((share("live"), share("batch")), (10, 10));
-
-    // Other shares are another limiter.
-    let changes = replace(
-        &limits,
-        &file("limit: 20, shares: { live: 1, batch: 1, night: 2 }"),
-    );
-    assert_eq!(changes.replaced, ["pool"]);
-    assert!(pool.try_acquire("night", 10).is_ok());
-    let adaptive =
-        "adaptive: { algorithm: aimd, min: 4, initial: 8 }, shares: { live: 3, batch: 1 }";
-    let changes = replace(&limits, &file(adaptive));
-    assert_eq!(changes.replaced, ["pool"]);
-    assert_eq!((share("live"), share("batch")), (6, 2));
-    let permit = pool.try_acquire("live", 1).expect("granted");
-    permit.finish(Outcome::Overload);
-    assert_eq!((share("live"), share("batch")), (5, 1));
-}
-
-const PACKETS: &str = "policies: { lockout: 60s, max_soft_violations: 2 }
-limits:
-  packets:
-    kind: policies
-    handlers: { login: { rps: 0.5, burst: 1.5 }, search: { rps: 5, burst: 3 }, ping: { rps: 0 }, ban: { rps: 1, burst: -1 } }
-    fallback: { rps: 1, burst: 2 }
-    key: [descriptor:op, client]
-";
-
-#[test]
-fn policies_of_a_file_decide_by_operation_and_caller() {
-    let time = ManualClock::new();
-    let limits = build(PACKETS, &time);
-    let packets = limits.keyed("packets").expect("there");
-    let ask = |key| {
-        packets
-            .try_acquire(key, 1)
-            .map_err(|denied| (denied.reason(), denied.retry_after()))
-    };
-    let second = Some(Duration::from_secs(1));
-    // A rate of 0.5 and a burst of 1.5 are rounded up to 1 and 2.
-    assert!(ask("login|a").is_ok() && ask("login|a").is_ok());
-    assert_eq!(
-        ask("login|a").expect_err("refused"),
-        (Reason::SoftThrottle, second)
-    );
-    assert!(ask("login|b").is_ok(), "another caller");
-    assert!(ask("search|a").is_ok(), "another operation");
-    // The second refusal in a row: the lockout of the section.
-    let minute = Some(Duration::from_secs(60));
-    assert_eq!(
-        ask("login|a").expect_err("locked"),
-        (Reason::LockedOut, minute)
-    );
-    // A rate at or below 0 is no limit, a burst at or below 0 a hard denial.
-    assert!((0..1000).all(|_| ask("ping|a").is_ok()));
-    assert_eq!(
-        ask("ban|a").expect_err("refused"),
-        (Reason::LockedOut, None)
-    );
-    // Operations without a policy share the fallback, for each caller.
-    assert!(ask("move|a").is_ok() && ask("chat|a").is_ok());
-    assert_eq!(ask("move|a").expect_err("refused").0, Reason::SoftThrottle);
-    assert!(ask("move|b").is_ok());
-}
-
-#[test]
-fn what_callers_have_used_of_policies_outlives_a_change() {
-    let time = ManualClock::new();
-    let limits = build(PACKETS, &time);
-    let packets = limits.keyed("packets").expect("there");
-    for key in ["login|a", "login|a", "move|a", "chat|a"] {
-        assert!(packets.try_acquire(key, 1).is_ok());
-    }
-    let changes = replace(&limits, &PACKETS.replace("60s", "30s"));
-    assert_eq!(
-        changes.replaced,
-        ["packets"],
-        "a default of its settings has changed"
-    );
-    assert!(packets.try_acquire("login|a", 1).is_err());
-    assert!(packets.try_acquire("move|a", 1).is_err());
-    assert!(packets.try_acquire("login|b", 1).is_ok());
-    let changes = replace(&limits, &PACKETS.replace("60s", "30s"));
-    assert_eq!(changes.unchanged, ["packets"]);
-}
-
-#[test]
-fn defaults_of_policies_come_from_the_file() {
-    let text = "ipv6_prefix: 64
-policies:
-  fallback: { rps: 2, burst: 3 }
-  max_soft_violations: 2
-  soft_window: 10s
-  lockout: 30s
-  initial_tokens: 1
-  subject_idle: 20s
-  max_subjects: 2
-  max_policies: 1
-  policy_idle: 40s
-  cleanup_interval: 1s
-";
-    let time = ManualClock::new();
-    let policies = config(text).policies().clock(time.clock());
-    let policies = policies
-        .handler(1_u32, plimsoll_policy::Policy::per_second(1.0).burst(4.0))
-        .handler(2_u32, plimsoll_policy::Policy::per_second(64.0).burst(4.0))
-        .build()
-        .expect("in range");
-    let ask = |op: u32, peer: &str| {
-        let peer: std::net::IpAddr = peer.parse().expect("an address");
-        policies.evaluate(op, peer).expect("open")
-    };
-    // initial_tokens
-    assert!(ask(1, "192.0.2.1").is_allowed());
-    assert_eq!(ask(1, "192.0.2.1").reason(), Some(Reason::SoftThrottle));
-    // max_soft_violations and soft_window and lockout
-    time.advance(Duration::from_millis(500));
-    assert_eq!(ask(1, "192.0.2.1").retry_after_ms(), 30_000);
-    // ipv6_prefix, max_subjects: the third network has no room
-    assert!(ask(1, "2001:db8::1").is_allowed());
-    assert!(!ask(1, "2001:db8::2").is_allowed());
-    assert_eq!(ask(1, "198.51.100.1").reason(), Some(Reason::LockedOut));
-    // max_policies: another tier is served by the one that is there
-    let _ = ask(2, "192.0.2.9");
-    assert_eq!(policies.report().active_policies(), 1);
-    // fallback
-    let granted = (0..9).filter(|_| ask(3, "192.0.2.3").is_allowed()).count();
-    assert_eq!(granted, 3);
-    // policy_idle and cleanup_interval
-    time.advance(Duration::from_secs(41));
-    let _ = ask(3, "192.0.2.3");
-    assert_eq!(policies.report().active_policies(), 0);
-    // subject_idle: what began with few tokens is forgotten, so there is room
-    assert!(ask(1, "198.51.100.1").is_allowed());
 }
 
 #[test]

@@ -1,33 +1,16 @@
 //! A new configuration takes the place of the old one while limits are used.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
-use plimsoll::together::{Ask, Key, Refused, Waiting};
 use plimsoll::{ManualClock, Reason};
-use plimsoll_config::{Changes, Config, Format, Limits};
+
+use crate::files::{build, config, poll, replace};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn config(text: &str) -> Config {
-    Config::from_str("limits.yaml", text, Format::Yaml).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn build(text: &str, time: &ManualClock) -> Limits {
-    config(text).build(&time.clock()).expect("builds")
-}
-
-fn replace(limits: &Limits, text: &str) -> Changes {
-    limits.replace(&config(text)).expect("builds")
-}
-
-fn now<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
 
 #[test]
 fn what_did_not_change_keeps_its_state_and_its_waiters() {
@@ -41,7 +24,7 @@ fn what_did_not_change_keeps_its_state_and_its_waiters() {
     let before = limits.limiter("api").expect("there");
     assert!(before.try_acquire(1.into()).is_ok());
     let mut waiting = pin!(before.acquire(1.into()));
-    assert!(now(waiting.as_mut()).is_pending());
+    assert!(poll(waiting.as_mut()).is_pending());
 
     let changes = replace(
         &limits,
@@ -55,7 +38,7 @@ fn what_did_not_change_keeps_its_state_and_its_waiters() {
     assert!(Arc::ptr_eq(before.shared(), after.shared()));
     assert_eq!(after.snapshot().waiters(), 1);
     time.advance(SECOND);
-    assert!(matches!(now(waiting.as_mut()), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok(_))));
 }
 
 #[test]
@@ -100,12 +83,12 @@ fn what_was_used_of_a_bucket_stays_used_and_who_waits_is_served() {
     assert!(bucket.try_acquire(10.into()).is_ok());
 
     let mut waiting = pin!(bucket.acquire(13.into()));
-    assert!(now(waiting.as_mut()).is_pending());
+    assert!(poll(waiting.as_mut()).is_pending());
     let changes = replace(&limits, &text(20, 1000));
     assert_eq!(changes.changed, ["a"]);
     time.advance(Duration::from_millis(10));
     assert!(
-        matches!(now(waiting.as_mut()), Poll::Ready(Ok(_))),
+        matches!(poll(waiting.as_mut()), Poll::Ready(Ok(_))),
         "by the new rate"
     );
 }
@@ -144,11 +127,11 @@ fn slots_are_resized_with_permits_out_and_waiters_in() {
     let slots = limits.limiter("a").expect("there");
     let held = slots.try_acquire(1.into()).expect("granted");
     let mut waiting = pin!(slots.acquire(1.into()));
-    assert!(now(waiting.as_mut()).is_pending());
+    assert!(poll(waiting.as_mut()).is_pending());
 
     let changes = replace(&limits, &text(2, 7));
     assert_eq!(changes.changed, ["a"]);
-    let Poll::Ready(Ok(served)) = now(waiting.as_mut()) else {
+    let Poll::Ready(Ok(served)) = poll(waiting.as_mut()) else {
         panic!("not served");
     };
     assert_eq!(
@@ -242,129 +225,6 @@ fn another_queue_is_no_other_limiter() {
             bucket.snapshot().queue_bound()
         ),
         (1, 3)
-    );
-}
-
-#[test]
-fn what_is_removed_is_closed_with_its_waiters() {
-    let time = ManualClock::new();
-    let limits = build(
-        "limiters:
-  a: { kind: concurrency, limit: 1, queue: { bound: 1 } }
-  u: { kind: token_bucket, burst: 1, refill: 1, every: 1h, keyed: true, queue: { bound: 1 } }
-",
-        &time,
-    );
-    let (slots, users) = (
-        limits.limiter("a").expect("there"),
-        limits.keyed("u").expect("there"),
-    );
-    let _held = slots.try_acquire(1.into()).expect("granted");
-    let mut waiting = pin!(slots.acquire(1.into()));
-    assert!(now(waiting.as_mut()).is_pending());
-    assert!(users.try_acquire("anna", 1).is_ok());
-    let mut anna = pin!(users.acquire("anna", 1));
-    assert!(now(anna.as_mut()).is_pending());
-
-    let changes = replace(&limits, "limiters: {}");
-    assert_eq!(changes.removed, ["a", "u"]);
-    assert!(limits.limiter("a").is_none());
-    let Poll::Ready(Err(denied)) = now(waiting.as_mut()) else {
-        panic!("still waits");
-    };
-    assert_eq!(denied.reason(), Reason::Closed);
-    let Poll::Ready(Err(denied)) = now(anna.as_mut()) else {
-        panic!("still waits");
-    };
-    assert_eq!(denied.reason(), Reason::Closed);
-    assert_eq!(
-        users.try_acquire("bert", 1).expect_err("closed").reason(),
-        Reason::Closed
-    );
-}
-
-/// The `all` was reached before its members were reopened: requests in between were refused as closed.
-#[test]
-fn all_that_comes_back_finds_its_members_open() {
-    let time = ManualClock::new();
-    let all = "limiters: { api: { kind: all, of: [
-        { kind: concurrency, limit: 2 }, { kind: fixed_window, limit: 5, window: 1s }] } }";
-    let limits = build(all, &time);
-    let api = limits.limiter("api").expect("there");
-    // The window counts it, so that the member is not forgotten.
-    drop(api.try_acquire(1.into()).expect("granted"));
-    let one = "limiters: { api: { kind: concurrency, limit: 1, queue: { bound: 1 } } }";
-    replace(&limits, one);
-    let _held = api.try_acquire(1.into()).expect("granted");
-    let mut waiting = pin!(api.acquire(1.into()));
-    assert!(now(waiting.as_mut()).is_pending());
-
-    replace(&limits, all);
-    let Poll::Ready(answer) = now(waiting.as_mut()) else {
-        panic!("still waits");
-    };
-    assert!(answer.is_ok(), "{answer:?}");
-}
-
-#[test]
-fn all_is_closed_without_its_members_and_follows_them() {
-    let time = ManualClock::new();
-    let members =
-        "  a: { kind: concurrency, limit: 2 }\n  b: { kind: fixed_window, limit: 5, window: 1s }\n";
-    let limits = build(
-        &format!("limiters:\n{members}  both: {{ kind: all, of: [a, b] }}\n"),
-        &time,
-    );
-    let both = limits.limiter("both").expect("there");
-    assert!(both.try_acquire(1.into()).is_ok());
-
-    // A member that changed is the same limiter, so its `all` is too.
-    let larger = members.replace("limit: 5", "limit: 9");
-    let changes = replace(
-        &limits,
-        &format!("limiters:\n{larger}  both: {{ kind: all, of: [a, b] }}\n"),
-    );
-    assert_eq!(
-        (changes.unchanged, changes.changed),
-        (
-            vec!["a".to_owned(), "both".to_owned()],
-            vec!["b".to_owned()]
-        )
-    );
-    assert_eq!(
-        limits.limiter("b").expect("there").snapshot().available(),
-        8
-    );
-
-    // Behind the name of a member there may be another limiter: the `all` asks names.
-    let other = members.replace("fixed_window", "sliding_log");
-    let changes = replace(
-        &limits,
-        &format!("limiters:\n{other}  both: {{ kind: all, of: [a, b] }}\n"),
-    );
-    assert_eq!(
-        (changes.unchanged, changes.replaced),
-        (
-            vec!["a".to_owned(), "both".to_owned()],
-            vec!["b".to_owned()]
-        )
-    );
-    assert!(both.try_acquire(1.into()).is_ok());
-
-    let changes = replace(&limits, &format!("limiters:\n{other}"));
-    assert_eq!(changes.removed, ["both"]);
-    let denied = both.try_acquire(1.into()).expect_err("closed");
-    assert_eq!(
-        (denied.reason(), denied.limiter()),
-        (Reason::Closed, Some("both"))
-    );
-    assert!(
-        limits
-            .limiter("a")
-            .expect("there")
-            .try_acquire(2.into())
-            .is_ok(),
-        "nothing was taken"
     );
 }
 
@@ -487,125 +347,4 @@ fn readers_see_the_old_or_the_new_whole() {
         }
         done.store(true, Ordering::Relaxed);
     });
-}
-
-/// Two limits with keys, each with a queue that never empties: whoever waits for both is served before those who come
-/// later, as with limits that are not from a file. `change` is made in the middle of the wait.
-fn waits_for_both(
-    first: &str,
-    change: Option<&str>,
-) -> Result<Vec<Option<plimsoll::Permit<'static>>>, Refused> {
-    let time = ManualClock::new();
-    let limits = build(first, &time);
-    let tables = ["a", "b"].map(|name| limits.keyed(name).expect("there"));
-    let keys = [Key::new(&tables[0], "red"), Key::new(&tables[1], "blue")];
-    let asks = keys.each_ref().map(|key| Ask::key(key, 1));
-    let single = |at: usize| [asks[at]];
-    let poll = |waiting: &mut Waiting, asks: &[Ask<'_>]| {
-        waiting.poll(asks, &mut Context::from_waker(Waker::noop()))
-    };
-    let mut running: Vec<Vec<_>> = (0..2).map(|_| Vec::new()).collect();
-    let mut queued: Vec<Vec<Waiting>> = (0..2).map(|_| Vec::new()).collect();
-    for (at, running) in running.iter_mut().enumerate() {
-        let Poll::Ready(Ok(permits)) =
-            poll(&mut Waiting::start(&single(at)).expect("room"), &single(at))
-        else {
-            panic!("nobody is there");
-        };
-        running.push(permits);
-    }
-    let mut both = Waiting::start(&asks)?;
-    assert!(both.is_queued());
-    let mut later = 0;
-    for round in 0..100 {
-        if let Some(change) = change.filter(|_| round == 1) {
-            replace(&limits, change);
-        }
-        let at = round % 2;
-        // One ends, and whoever can run does.
-        running[at].clear();
-        queued[at].push(Waiting::start(&single(at))?);
-        time.advance(SECOND / 4);
-        if let Poll::Ready(answer) = poll(&mut both, &asks) {
-            assert!(later <= 2, "{later} were served before");
-            assert!(answer.is_err() || both.waited(&asks) == Duration::ZERO);
-            return answer;
-        }
-        queued[at].retain_mut(|waiting| match poll(waiting, &single(at)) {
-            Poll::Ready(answer) => {
-                later += 1;
-                running[at].push(answer.expect("served"));
-                false
-            }
-            Poll::Pending => true,
-        });
-    }
-    panic!("it was never served: {change:?}");
-}
-
-fn two_keyed(one: &str, two: &str) -> String {
-    let limiter =
-        |name, kind| format!("  {name}: {{ {kind}, keyed: true, queue: {{ bound: 500 }} }}\n");
-    format!("limiters:\n{}{}", limiter("a", one), limiter("b", two))
-}
-
-const SLOT: &str = "kind: concurrency, limit: 1";
-const BUCKET: &str = "kind: token_bucket, burst: 1, refill: 1, every: 1s";
-const WINDOW: &str = "kind: fixed_window, limit: 1, window: 1s";
-
-#[test]
-fn one_that_waits_for_two_keys_is_served_before_those_that_come_later() {
-    for (one, two) in [(SLOT, SLOT), (SLOT, BUCKET), (BUCKET, WINDOW)] {
-        let first = two_keyed(one, two);
-        assert!(waits_for_both(&first, None).is_ok(), "{one} {two}");
-        // Where they are, or by another limiter that takes the place of the first.
-        for next in [SLOT, "kind: concurrency, limit: 2", BUCKET, WINDOW] {
-            let answer = waits_for_both(&first, Some(&two_keyed(next, two)));
-            assert!(answer.is_ok(), "{one} {two}, then {next}: {answer:?}");
-        }
-    }
-}
-
-#[test]
-fn one_that_waits_for_two_keys_is_woken_and_refused_when_one_of_the_limits_goes() {
-    struct Woken(AtomicBool);
-    impl std::task::Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-    let time = ManualClock::new();
-    let limits = build(&two_keyed(SLOT, SLOT), &time);
-    let tables = ["a", "b"].map(|name| limits.keyed(name).expect("there"));
-    let keys = tables.each_ref().map(|table| Key::new(table, "red"));
-    let asks = keys
-        .each_ref()
-        .map(|key| Ask::key(key, plimsoll::Demand::ONE.within(SECOND * 5)));
-    let held = tables[0].try_acquire("red", 1).expect("room");
-    let woken = Arc::new(Woken(AtomicBool::new(false)));
-    let waker = Waker::from(Arc::clone(&woken));
-    let mut cx = Context::from_waker(&waker);
-    let mut waiting = Waiting::start(&asks).expect("there is a queue");
-    assert!(waiting.poll(&asks, &mut cx).is_pending());
-    time.advance(SECOND * 3);
-    // The time it has left goes on at the limiter that takes the place.
-    replace(&limits, &two_keyed(BUCKET, SLOT));
-    assert!(woken.0.swap(false, Ordering::SeqCst));
-    let spent = tables[0].try_acquire("red", 1).is_ok();
-    assert!(waiting.poll(&asks, &mut cx).is_pending(), "{spent}");
-    assert_eq!(waiting.waited(&asks), SECOND * 3);
-    drop(held);
-    replace(
-        &limits,
-        "limiters: { b: { kind: concurrency, limit: 1, keyed: true, queue: { bound: 500 } } }",
-    );
-    assert!(woken.0.swap(false, Ordering::SeqCst));
-    let Poll::Ready(Err(refused)) = waiting.poll(&asks, &mut cx) else {
-        panic!("it is refused");
-    };
-    assert_eq!(
-        (refused.index, refused.denied.reason()),
-        (0, Reason::Closed)
-    );
-    assert_eq!(refused.denied.limiter(), Some("a"));
 }

@@ -18,6 +18,10 @@ mod model_requests;
 mod partners;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+#[path = "../../../plimsoll-server/tests/server/redis_server.rs"]
+#[expect(dead_code, reason = "shared with the tests of another crate")]
+mod redis_server;
 mod requests;
 mod reserve;
 mod saved;

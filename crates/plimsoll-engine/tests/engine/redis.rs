@@ -1,55 +1,21 @@
 //! Limits in Redis beside limits in memory, on a real server.
 
-use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use plimsoll::Reason;
 use plimsoll_config::{Config, Format};
 use plimsoll_engine::{Ask, Limits};
 
-/// A server of its own, ended when it is dropped.
-pub(crate) struct Server {
-    child: Child,
-    port: u16,
-}
+use crate::redis_server::Redis;
+
+/// A Redis of its own, ended when it is dropped.
+pub(crate) struct Server(Redis);
 
 impl Server {
     /// `None` where there is no Redis: then the test says so and passes.
     pub(crate) fn start() -> Option<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").expect("it works");
-        let port = free.local_addr().expect("it works").port();
-        drop(free);
-        let mut command = Command::new("redis-server");
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let Ok(child) = child else {
-            let required = std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_some();
-            assert!(!required, "redis-server is not installed");
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED: redis-server is not installed (Debian package redis-server)"
-            );
-            return None;
-        };
-        let server = Self { child, port };
-        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        // Each attempt is answered at once.
-        assert!(
-            (0..1_000_000).any(|_| listens()),
-            "redis-server does not listen"
-        );
-        Some(server)
+        Redis::start().map(Self)
     }
 
     fn limits(&self, text: &str) -> Limits {
@@ -57,7 +23,7 @@ impl Server {
     }
 
     pub(crate) fn limits_on(&self, text: &str, clock: &plimsoll::Clock) -> Limits {
-        let url = format!("redis://127.0.0.1:{}", self.port);
+        let url = format!("redis://127.0.0.1:{}", self.0.port);
         let text = format!("stores: {{ shared: {{ url: '{url}', deadline: 5s }} }}\n{text}");
         let config = Config::from_str("limits.yaml", &text, Format::Yaml)
             .unwrap_or_else(|error| panic!("{error}"));
@@ -67,7 +33,7 @@ impl Server {
     /// What the server answers to one command.
     pub(crate) fn command(&self, words: &[&str]) -> String {
         use std::io::{Read, Write};
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it works");
+        let mut stream = TcpStream::connect(("127.0.0.1", self.0.port)).expect("it works");
         for words in [words, &["QUIT"]] {
             let mut text = format!("*{}\r\n", words.len());
             for word in words {
@@ -92,13 +58,6 @@ impl Server {
             calls.unwrap_or(0)
         };
         calls("evalsha") + calls("eval")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -366,7 +325,7 @@ limits:
   first: {{ kind: token_bucket, burst: 3, refill: 1, every: 1h, store: one }}
   second: {{ kind: token_bucket, burst: 1, refill: 1, every: 1h, store: two }}
 ",
-        one.port, two.port
+        one.0.port, two.0.port
     );
     let config = Config::from_str("limits.yaml", &text, Format::Yaml).expect("it is right");
     let limits = Limits::new(&config, &plimsoll::Clock::system()).expect("it can be built");

@@ -22,6 +22,7 @@ mod leases_in_layers;
 mod logs;
 mod many;
 mod many_batches;
+mod many_scripts;
 mod names;
 mod outage;
 mod property;

@@ -1,42 +1,29 @@
 //! The JSON Schema of scenario files: current, true of all files here, and untrue of what is wrong in a way that a schema can say.
 
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use plimsoll_scenario::schema;
-use plimsoll_spec::parse;
 use serde_json::Value;
 
-use crate::valid::{valid, value};
-
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::valid::{self, assert_current, project};
 
 fn check(text: &str) -> Result<(), String> {
-    let root = &*ROOT;
-    let tree = parse(text).expect("YAML").expect("something");
-    valid(root, root, &value(&tree))
+    valid::check(&ROOT, text)
 }
 
 static ROOT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&schema()).expect("JSON"));
 
 #[test]
 fn the_file_in_the_repository_is_the_one_that_is_printed() {
-    let file = project().join("schema/plimsoll-scenario.schema.json");
-    if std::env::var_os("PLIMSOLL_REWRITE").is_some() {
-        std::fs::write(&file, schema()).expect("a file");
-    }
-    let committed = std::fs::read_to_string(file).unwrap_or_default();
     let run = "run: plimsoll test --schema > schema/plimsoll-scenario.schema.json";
-    assert!(committed == schema(), "the schema is not current; {run}");
+    assert_current("plimsoll-scenario.schema.json", &schema(), run);
 }
 
 #[test]
 fn every_scenario_file_here_is_valid() {
     let mut count = 0;
     for dir in ["examples/scenarios", "crates/plimsoll-scenario/tests"] {
-        for entry in std::fs::read_dir(project().join(dir)).expect("a directory") {
+        for entry in std::fs::read_dir(project(dir)).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|it| it == "yaml") {
                 let text = std::fs::read_to_string(&path).expect("text");

@@ -112,7 +112,7 @@ async fn in_memory() {
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_redis() {
-    let Some(redis) = crate::wire::Redis::start() else {
+    let Some(redis) = crate::redis_server::Redis::start() else {
         return;
     };
     let stores = format!(
@@ -126,7 +126,7 @@ async fn in_redis() {
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_has_one_limit_and_lives_without_its_redis() {
-    let Some(redis) = crate::wire::Redis::start() else {
+    let Some(redis) = crate::redis_server::Redis::start() else {
         return;
     };
     let directory = Directory::new();
@@ -173,7 +173,7 @@ limits:
         .expect("an answer");
     assert_eq!(status, 200);
     // It comes back, and has forgotten everything: then there are three again, and no more.
-    let redis = crate::wire::Redis::start_at(port).expect("it was there");
+    let redis = crate::redis_server::Redis::start_at(port).expect("it was there");
     let mut granted = 0;
     for _ in 0..2000 {
         let (status, _) = kept[1].post("/v1/check", shared).await.expect("an answer");
@@ -197,7 +197,7 @@ limits:
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_forgets_is_asked_on() {
-    let Some(redis) = crate::wire::Redis::start() else {
+    let Some(redis) = crate::redis_server::Redis::start() else {
         return;
     };
     let directory = Directory::new();

@@ -10,12 +10,15 @@ mod grpc;
 mod hostile;
 mod http;
 mod http1;
+mod leases;
 mod many;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod packaging;
 mod page;
 mod quota;
+#[cfg(feature = "redis")]
+mod redis_server;
 mod reload;
 mod resp;
 mod snapshots;

@@ -9,13 +9,13 @@ use plimsoll_tower::answer::{
     self, Class, Fields, LimitStatus, PROBLEM_JSON, Unit, is_grpc, retry_seconds,
 };
 
-fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+pub(crate) fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     let mut headers = HeaderMap::new();
     Fields::STANDARD.write(&mut headers, statuses);
     headers.remove("ratelimit")
 }
 
-fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+pub(crate) fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
     let mut headers = HeaderMap::new();
     Fields::STANDARD.write(&mut headers, statuses);
     headers.remove("ratelimit-policy")

@@ -2,25 +2,14 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
 use plimsoll::{Denied, Metadata, MetadataValue, Moment, Reason, Standing};
-use plimsoll_tower::answer::{Class, Fields, LimitStatus, grpc_refusal, problem, retry_seconds};
+use plimsoll_tower::answer::{Class, LimitStatus, grpc_refusal, problem, retry_seconds};
 use proptest::option;
 use proptest::prelude::*;
 use sfv::{BareItem, List, ListEntry, Parser};
 use tonic_types::StatusExt;
 
-fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
-    let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, statuses);
-    headers.remove("ratelimit")
-}
-
-fn rate_limit_policy(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
-    let mut headers = HeaderMap::new();
-    Fields::STANDARD.write(&mut headers, statuses);
-    headers.remove("ratelimit-policy")
-}
+use crate::answers::{rate_limit, rate_limit_policy};
 
 fn denied(wait: Duration) -> Denied {
     let now = Moment::ORIGIN;

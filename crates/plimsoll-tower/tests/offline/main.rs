@@ -36,4 +36,5 @@ mod partner;
 mod priority;
 mod shedding;
 mod shedding_goodput;
+mod trusted_networks;
 mod weights;

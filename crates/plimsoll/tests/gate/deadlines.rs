@@ -4,21 +4,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::poll::poll;
+use crate::queues::{second, slots, woken};
 use crate::waiter::Waiter;
-use plimsoll::{Concurrency, Demand, Gate, ManualClock, Moment, Queue, Reason, TokenBucket};
-
-fn woken(waiters: &[Waiter<'_>]) -> Vec<u64> {
-    waiters.iter().map(Waiter::woken).collect()
-}
-
-fn slots(limit: u64, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
-    let rule = Concurrency::new(limit);
-    Gate::builder(rule).queue(queue).clock(time.clock()).build()
-}
-
-fn second(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use plimsoll::{Demand, Gate, ManualClock, Moment, Queue, Reason, TokenBucket};
 
 #[test]
 fn a_deadline_is_met_until_it_has_passed() {

@@ -14,16 +14,16 @@ use plimsoll::{
     TokenBucket,
 };
 
-fn woken(waiters: &[Waiter<'_>]) -> Vec<u64> {
+pub(crate) fn woken(waiters: &[Waiter<'_>]) -> Vec<u64> {
     waiters.iter().map(Waiter::woken).collect()
 }
 
-fn slots(limit: u64, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
+pub(crate) fn slots(limit: u64, queue: Queue, time: &ManualClock) -> Gate<Concurrency> {
     let rule = Concurrency::new(limit);
     Gate::builder(rule).queue(queue).clock(time.clock()).build()
 }
 
-fn second(count: u64) -> Duration {
+pub(crate) fn second(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use plimsoll::{Carry, Moment, Quota, Rule, TokenBucket};
 use proptest::prelude::*;
 
+use crate::every_rule::many_cases;
+
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     greedy: bool,
@@ -56,11 +58,7 @@ fn bucket() -> impl Strategy<Value = Bucket> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(4000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(many_cases())]
 
     #[test]
     fn a_bucket_carries_over_exactly(

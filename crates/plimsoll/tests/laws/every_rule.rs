@@ -81,6 +81,15 @@ impl Params {
     }
 }
 
+/// As many cases as are asked for, and 4,000 at least.
+pub(crate) fn many_cases() -> ProptestConfig {
+    ProptestConfig {
+        cases: ProptestConfig::default().cases.max(4000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 pub(crate) fn params() -> impl Strategy<Value = Params> {
     let period = prop_oneof![1..20_u64, Just(1000), Just(1_000_000_007)];
     params_of(prop_oneof![4 => 1..9_u64, 1 => 1..1000_u64], period)

@@ -3,7 +3,7 @@
 use plimsoll::{Carry, Moment, Packed, Rule};
 use proptest::prelude::*;
 
-use crate::every_rule::{Law, params_of};
+use crate::every_rule::{Law, many_cases, params_of};
 
 /// Moments that are near an end, or anywhere.
 fn nanos() -> impl Strategy<Value = u64> {
@@ -76,11 +76,7 @@ impl Law for Survives<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(4000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(many_cases())]
 
     #[test]
     fn no_rule_falls_over_at_the_end_of_time(

@@ -4,7 +4,7 @@ use plimsoll::{Moment, Rule};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::every_rule::{Law, Step, World, params, step};
+use crate::every_rule::{Law, Step, World, many_cases, params, step};
 
 struct AsNew<'a> {
     period: u64,
@@ -37,11 +37,7 @@ impl Law for AsNew<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(4000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(many_cases())]
 
     #[test]
     fn from_then_on_a_state_cannot_be_told_from_a_new_one(

@@ -4,7 +4,7 @@ use plimsoll::{Moment, Rule};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::every_rule::{Law, Params, Step, World, calm_step, params, step, wait};
+use crate::every_rule::{Law, Params, Step, World, calm_step, many_cases, params, step, wait};
 
 /// Taking and putting back at the same moment is as good as nothing.
 struct Exact<'a> {
@@ -115,11 +115,7 @@ fn start() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(4000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(many_cases())]
 
     #[test]
     fn what_is_undone_at_once_was_never_taken(

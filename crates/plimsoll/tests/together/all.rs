@@ -8,13 +8,10 @@ use plimsoll::{
     Rule, TokenBucket,
 };
 
+use crate::gates::gate;
 use crate::rules;
 
 const TEN: Quota = Quota::per_second(10);
-
-fn gate<R: Rule>(rule: R, time: &ManualClock) -> Arc<Gate<R>> {
-    Arc::new(Gate::builder(rule).clock(time.clock()).build())
-}
 
 fn named<R: Rule>(name: &str, rule: R, time: &ManualClock) -> Arc<dyn Limiter> {
     Arc::new(Gate::builder(rule).clock(time.clock()).name(name).build())

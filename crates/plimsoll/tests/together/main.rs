@@ -7,12 +7,15 @@ mod rules;
 #[path = "../waiter/mod.rs"]
 mod waiter;
 
+mod ages;
 mod all;
 mod all_events;
 mod all_waiting;
 mod batched;
+mod gates;
+mod no_trace;
 mod partitions;
-mod together;
+mod same_limiter;
 mod together_keys;
 mod together_keys_random;
 mod together_random;

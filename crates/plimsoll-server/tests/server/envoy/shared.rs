@@ -1,53 +1,9 @@
 //! A fleet that counts in one Redis.
 
-use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-
 use tonic::Code;
 
 use super::{DAY, OK, OVER, Served, descriptor};
-
-/// A Redis of its own, ended when it is dropped.
-struct Redis {
-    child: Child,
-    port: u16,
-}
-
-impl Redis {
-    /// `None` where there is no Redis: then the test says so and passes.
-    fn start() -> Option<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no"])
-            .stdout(Stdio::null())
-            .spawn();
-        let Ok(child) = child else {
-            let required = std::env::var_os("PLIMSOLL_REQUIRE_REDIS").is_some();
-            assert!(!required, "redis-server is not installed");
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED: redis-server is not installed (Debian package redis-server)"
-            );
-            return None;
-        };
-        let redis = Self { child, port };
-        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        // Each attempt is answered at once.
-        assert!((0..1_000_000).any(|_| listens()), "it does not listen");
-        Some(redis)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::redis_server::Redis;
 
 const CONFIG: &str = "
 domain: d

@@ -3,150 +3,21 @@
 //! finds it closed, and a file that is wrong changes nothing. Waiters wait for one limiter, for a key, for an `all`, for an
 //! `all` of that, and for a list of a key and a limiter as a layer does.
 
-use std::future::Future;
-use std::pin::Pin;
+mod described;
+mod waiters;
+
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use plimsoll::together::{self, Ask, Key};
-use plimsoll::{Acquire, Denied, ManualClock, PerKey, Permit, Reason, Snapshot};
+use plimsoll::{ManualClock, PerKey, Permit, Snapshot};
 use plimsoll_config::{Config, Format, KeyedLimiter, Limits};
 use plimsoll_kinds::AnyLimiter;
 use proptest::prelude::*;
 
-/// A limiter as the file describes it.
-#[derive(Debug, Clone)]
-struct Described {
-    kind: Sort,
-    limit: u64,
-    keyed: bool,
-    queue: Option<u64>,
-    max_keys: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Sort {
-    /// Which of the rates.
-    Rate(usize),
-    /// Which of the limits that are given back to.
-    Slots(usize),
-}
-
-const RATES: usize = 9;
-
-impl Described {
-    fn text(&self) -> String {
-        let limit = self.limit;
-        let kind = match self.kind {
-            Sort::Rate(0) => format!("kind: fixed_window, limit: {limit}, window: 10s"),
-            Sort::Rate(1) => {
-                format!("kind: sliding_window, limit: {limit}, window: 10s, segments: 4")
-            }
-            Sort::Rate(2) => format!("kind: sliding_log, limit: {limit}, window: 10s"),
-            Sort::Rate(3) => format!("kind: sliding_counter, limit: {limit}, window: 10s"),
-            Sort::Rate(4) => format!("kind: token_bucket, burst: {limit}, refill: 1, every: 1s"),
-            Sort::Rate(5) => format!(
-                "kind: token_bucket, burst: {limit}, refill: {limit}, every: 10s, style: interval"
-            ),
-            Sort::Rate(6) => format!(
-                "kind: bandwidths, limits: [{{ id: x, burst: {limit}, refill: 1, every: 1s }}]"
-            ),
-            Sort::Rate(7) => format!("kind: refresh, limit: {limit}, period: 10s"),
-            Sort::Rate(_) => format!("kind: penalty_bucket, burst: {limit}, refill: 1, every: 1s"),
-            Sort::Slots(1) if !self.keyed => {
-                format!(
-                    "kind: adaptive, algorithm: aimd, min: {limit}, initial: {limit}, max: {limit}"
-                )
-            }
-            Sort::Slots(2) if !self.keyed => {
-                format!(
-                    "kind: adaptive, algorithm: vegas, min: {limit}, initial: {limit}, max: {limit}"
-                )
-            }
-            Sort::Slots(_) => format!("kind: concurrency, limit: {limit}"),
-        };
-        let queue = self
-            .queue
-            .map(|bound| format!(", queue: {{ bound: {bound} }}"));
-        let keyed = self
-            .keyed
-            .then(|| format!(", keyed: true, max_keys: {}", self.max_keys));
-        format!(
-            "{{ {kind}{}{} }}",
-            queue.unwrap_or_default(),
-            keyed.unwrap_or_default()
-        )
-    }
-
-    fn is_rate(&self) -> bool {
-        matches!(self.kind, Sort::Rate(_))
-    }
-}
-
-/// A file: two limiters, one with keys, and perhaps several as one.
-#[derive(Debug, Clone)]
-struct File {
-    a: Described,
-    b: Described,
-    keys: Described,
-    /// Which members `both` has.
-    both: usize,
-}
-
-impl File {
-    fn text(&self) -> String {
-        let both = [
-            "[a, b]",
-            "[b, a]",
-            "[a]",
-            "[b, { kind: concurrency, limit: 3 }]",
-        ][self.both];
-        format!(
-            "limiters:\n  a: {}\n  b: {}\n  keys: {}\n  both: {{ kind: all, of: {both} }}\n  outer: {{ kind: all, of: [both] }}\n",
-            self.a.text(),
-            self.b.text(),
-            self.keys.text(),
-        )
-    }
-}
-
-impl File {
-    /// The bounds of the queues that one who waits for several may come to.
-    fn bounds(&self, who: Who) -> Vec<(&'static str, Option<u64>)> {
-        if !matches!(who, Who::Both | Who::Outer | Who::List(_)) {
-            return Vec::new();
-        }
-        let (a, b, keys) = (self.a.queue, self.b.queue, self.keys.queue);
-        vec![("a", a), ("b", b), ("keys", keys), ("both.of[1]", None)]
-    }
-}
-
-fn described(keyed: bool) -> impl Strategy<Value = Described> {
-    let kind = prop_oneof![
-        3 => (0..RATES).prop_map(Sort::Rate),
-        2 => (0..3usize).prop_map(Sort::Slots),
-    ];
-    let queue = prop::option::weighted(0.7, 1u64..6);
-    (kind, 1u64..8, queue, 5u64..9).prop_map(move |(kind, limit, queue, max_keys)| Described {
-        kind,
-        limit,
-        keyed,
-        queue,
-        max_keys,
-    })
-}
-
-/// A file in which `keys` has keys, mostly; `always` says so of the first, in which it is looked up.
-fn file(always: bool) -> impl Strategy<Value = File> {
-    (
-        described(false),
-        described(false),
-        prop_oneof![4 => Just(true), 1 => Just(always)].prop_flat_map(described),
-        0usize..4,
-    )
-        .prop_map(|(a, b, keys, both)| File { a, b, keys, both })
-}
+use self::described::{Described, File, Sort, file};
+use self::waiters::{Wait, Waiting};
+use crate::files::config;
 
 /// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -193,15 +64,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn config(text: &str) -> Config {
-    Config::from_str("limits.yaml", text, Format::Yaml)
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
 /// A permit that is out, and of what it counts a slot.
 struct Out {
     who: Who,
@@ -225,44 +87,6 @@ struct World {
     began: usize,
 }
 
-struct Waiting {
-    who: Who,
-    cost: u64,
-    wait: Wait,
-    /// How often the file had been read before, and how many had begun to wait.
-    since: (usize, usize),
-    /// Of one who waits for several, the bounds of the queues that it may come to, as they were then.
-    bounds: Vec<(&'static str, Option<u64>)>,
-}
-
-enum Wait {
-    One(Acquire<'static>),
-    List(Box<together::Waiting>),
-}
-
-impl Wait {
-    /// What each of those that are asked has granted.
-    fn poll(&mut self, (keys, a): (&KeyedLimiter, &AnyLimiter), who: Who, cost: u64) -> Answer {
-        match (self, who) {
-            (Self::One(wait), _) => poll(wait).map_ok(|permit| vec![(who, permit)]),
-            (Self::List(wait), Who::List(number)) => {
-                let name = format!("k{number}");
-                let key = Key::new(keys, name.as_str());
-                let asks = [Ask::key(&key, cost), Ask::limiter(&**a.shared(), cost)];
-                let answer = wait.poll(&asks, &mut Context::from_waker(Waker::noop()));
-                let parts = [Who::Key(number), Who::A];
-                answer.map_err(|refused| refused.denied).map_ok(|permits| {
-                    let permits = permits.into_iter().map(|it| it.expect("one for each"));
-                    parts.into_iter().zip(permits).collect()
-                })
-            }
-            _ => unreachable!("only lists wait so"),
-        }
-    }
-}
-
-type Answer = Poll<Result<Vec<(Who, Permit<'static>)>, Denied>>;
-
 impl World {
     fn new(file: File) -> Self {
         let time = ManualClock::new();
@@ -273,7 +97,7 @@ impl World {
             b: one("b"),
             both: one("both"),
             outer: one("outer"),
-            keys: limits.keys("keys"),
+            keys: limits.keyed("keys").expect("there"),
             time,
             limits,
             file,
@@ -303,17 +127,6 @@ impl World {
                 .unwrap_or_default(),
             _ => Snapshot::default(),
         }
-    }
-
-    /// How much waits at the limiter of this name, by which `who` was refused.
-    fn queued(&self, who: Who, name: Option<&str>) -> u64 {
-        let of = match (name, who) {
-            (Some("a"), _) => Who::A,
-            (Some("b"), _) => Who::B,
-            (_, Who::List(key)) => Who::Key(key),
-            _ => return 0,
-        };
-        self.snapshot(of).queued()
     }
 
     fn described(&self, who: Who) -> Option<&Described> {
@@ -358,82 +171,6 @@ impl World {
             let limit = self.described(slot).map_or(0, |it| it.limit);
             let out = self.out_of(slot);
             prop_assert!(out <= limit, "{slot:?}: {out} out of {limit}");
-        }
-        Ok(())
-    }
-
-    fn not_closed(who: Who, denied: &Denied) -> Result<(), TestCaseError> {
-        prop_assert!(denied.reason() != Reason::Closed, "{who:?}: {denied}");
-        Ok(())
-    }
-
-    /// Reads the answers of those who wait. `moved` says that only the file has changed since they were asked last.
-    fn answers(&mut self, moved: bool) -> Result<(), TestCaseError> {
-        let asked = (self.keys.clone(), self.a.clone());
-        let reloads = self.reloads;
-        let mut served = Vec::new();
-        loop {
-            let mut answered = Vec::new();
-            self.waiting.retain_mut(|it| {
-                match it.wait.poll((&asked.0, &asked.1), it.who, it.cost) {
-                    Poll::Pending => true,
-                    Poll::Ready(answer) => {
-                        let bounds = std::mem::take(&mut it.bounds);
-                        answered.push((it.who, it.cost, it.since, answer, bounds));
-                        false
-                    }
-                }
-            });
-            if answered.is_empty() {
-                break;
-            }
-            for (who, cost, since, answer, bounds) in answered {
-                match answer {
-                    Ok(permits) => {
-                        served.push((who, cost, since));
-                        for (of, permit) in permits {
-                            // It may have been granted by the members that there were before.
-                            if matches!(who, Who::Both | Who::Outer) && since.0 < reloads {
-                                self.out.push(Out {
-                                    who,
-                                    permit,
-                                    slots: Vec::new(),
-                                    cost,
-                                });
-                            } else {
-                                self.hold(of, cost, permit)?;
-                            }
-                        }
-                    }
-                    Err(denied) => {
-                        Self::not_closed(who, &denied)?;
-                        // What is too large for the new limit could never be served.
-                        let reason = denied.reason();
-                        let bound = bounds.iter().find(|it| Some(it.0) == denied.limiter());
-                        let queued = || self.queued(who, denied.limiter());
-                        let fair = match bound {
-                            _ if reason == Reason::TooLarge => true,
-                            // It lets nobody wait, and did not when the wait began.
-                            Some((_, None)) => true,
-                            Some((_, Some(bound))) => {
-                                reason == Reason::QueueFull && queued() + cost > *bound
-                            }
-                            None => false,
-                        };
-                        prop_assert!(!moved || fair, "{who:?} was lost: {denied}");
-                    }
-                }
-            }
-        }
-        for (who, cost, since) in served {
-            // One who waits for several waits for those that there were when it began.
-            let several = matches!(who, Who::Both | Who::Outer);
-            let mut before = self.waiting.iter();
-            let passed = before.any(|it| {
-                let same = it.who == who && !(several && it.since.0 < since.0);
-                same && it.since < since && it.cost <= cost
-            });
-            prop_assert!(!passed, "{who:?}: one who came later was served before");
         }
         Ok(())
     }
@@ -600,16 +337,6 @@ impl World {
             prop_assert_eq!(self.snapshot(who).in_use(), 0, "{:?}", who);
         }
         Ok(())
-    }
-}
-
-trait KeysByName {
-    fn keys(&self, name: &str) -> KeyedLimiter;
-}
-
-impl KeysByName for Limits {
-    fn keys(&self, name: &str) -> KeyedLimiter {
-        self.keyed(name).expect("there")
     }
 }
 

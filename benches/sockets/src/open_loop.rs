@@ -11,29 +11,53 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Who has no answer by then has left.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Of the request, from 0 on.
+    pub number: u64,
+    /// When it was to be sent, from the start.
+    pub at: Duration,
+    /// How long after that there was an answer.
+    pub latency: Duration,
+    /// `None` where nothing was answered in time, or nothing at all.
+    pub status: Option<u16>,
+}
 
 type Idle = Arc<Mutex<Vec<BufReader<TcpStream>>>>;
 
-/// When each answer came that came in time, from the start.
-pub(crate) async fn run(to: SocketAddr, per_second: u64, time: Duration) -> Vec<Duration> {
+/// Sends so many requests a second. `field` is a line of the header for the request of that number, or empty.
+pub async fn open_loop(
+    to: SocketAddr,
+    per_second: u64,
+    time: Duration,
+    field: fn(u64) -> &'static str,
+) -> Vec<Answer> {
     let idle = Idle::default();
     let start = Instant::now();
     let mut sent = JoinSet::new();
     for number in 0..per_second * time.as_secs() {
-        let due = start + Duration::from_nanos(number * 1_000_000_000 / per_second);
+        let at = Duration::from_nanos(number * 1_000_000_000 / per_second);
+        let due = start + at;
         sleep_until(due).await;
         let idle = Arc::clone(&idle);
         sent.spawn(async move {
-            let answer = timeout_at(due + DEADLINE, exchange(to, &idle)).await;
-            matches!(answer, Ok(Ok(200))).then(|| start.elapsed())
+            let answer = timeout_at(due + PATIENCE, exchange(to, field(number), &idle)).await;
+            Answer {
+                number,
+                at,
+                latency: due.elapsed(),
+                status: answer.ok().and_then(Result::ok),
+            }
         });
     }
-    sent.join_all().await.into_iter().flatten().collect()
+    sent.join_all().await
 }
 
 /// The status of the answer. A connection on which something fails is not used again.
-async fn exchange(to: SocketAddr, idle: &Idle) -> io::Result<u16> {
+async fn exchange(to: SocketAddr, field: &str, idle: &Idle) -> io::Result<u16> {
     let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut stream = match kept {
         Some(stream) => stream,
@@ -43,7 +67,7 @@ async fn exchange(to: SocketAddr, idle: &Idle) -> io::Result<u16> {
             BufReader::new(stream)
         }
     };
-    let request = format!("GET / HTTP/1.1\r\nhost: {to}\r\n\r\n");
+    let request = format!("GET / HTTP/1.1\r\nhost: {to}\r\n{field}\r\n");
     stream.write_all(request.as_bytes()).await?;
     let (mut line, mut status, mut length, mut closes) = (String::new(), 0, 0, false);
     loop {
