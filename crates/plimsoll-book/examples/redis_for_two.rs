@@ -11,7 +11,7 @@ use plimsoll_tower::{HttpLimitLayer, RequestLimit};
 use tokio::net::TcpListener;
 
 pub(crate) fn app(redis: &str) -> Result<Router, Box<dyn Error>> {
-    let store = Store::connect(redis)?;
+    let store = Store::open(redis)?;
     let per_address = store
         .limiter("per-address", TokenBucket::greedy(Quota::per_minute(10)))?
         .fleet()

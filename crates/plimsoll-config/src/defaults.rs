@@ -95,7 +95,7 @@ fn stores() {
         config.spec.stores.get("main").expect("there"),
         &plimsoll::Clock::system(),
     );
-    let plain = Store::connect("redis://127.0.0.1");
+    let plain = Store::open("redis://127.0.0.1");
     assert_eq!(format!("{store:?}"), format!("{plain:?}"));
 
     let in_store = |fields: &str| {

@@ -166,7 +166,7 @@ impl Subscribers {
     /// Whether there are subscribers. A load of one flag.
     #[inline]
     pub(crate) fn any(&self) -> bool {
-        self.listeners.are_there()
+        self.listeners.has_subscribers()
     }
 
     pub(crate) fn subscribe(&self, capacity: usize) -> Events<LimitsEvent> {

@@ -20,7 +20,7 @@ const LONGEST: usize = 256;
 /// for visitor in ["anna", "bert", "anna"] {
 ///     top.add(visitor, 1);
 /// }
-/// let most = top.most(1, false);
+/// let most = top.most(1, true);
 /// assert_eq!((most[0].key.as_str(), most[0].count), ("anna", 2));
 /// ```
 #[derive(Debug, Default)]
@@ -80,18 +80,18 @@ impl TopKeys {
         }
     }
 
-    /// Returns the `most` most frequent keys in descending order, [masked](mask) if `masked`. Leaves out keys whose
-    /// whole count may be an error.
+    /// Returns the `most` most frequent keys in descending order, [masked](mask) unless `show_keys`. Leaves out keys
+    /// whose whole count may be an error.
     #[must_use]
-    pub fn most(&self, most: usize, masked: bool) -> Vec<TopKey> {
+    pub fn most(&self, most: usize, show_keys: bool) -> Vec<TopKey> {
         let all = self.keys.iter().zip(&self.counts);
         let mut all: Vec<_> = all.filter(|(it, count)| **count > it.error).collect();
         all.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.key.cmp(&b.key)));
         let top = all.into_iter().take(most).map(|(it, count)| TopKey {
-            key: if masked {
-                mask(&it.key)
-            } else {
+            key: if show_keys {
                 it.key.clone()
+            } else {
+                mask(&it.key)
             },
             count: *count,
             error: it.error,
@@ -139,7 +139,7 @@ mod tests {
             }
         }
         assert_eq!(top.keys.len(), COUNTED);
-        let most = top.most(2, false);
+        let most = top.most(2, true);
         assert_eq!(most[0].key, "often");
         assert_eq!(most[1].key, "less often");
         assert!(most[0].count >= 1000 && most[0].count - most[0].error <= 1000);
@@ -149,7 +149,7 @@ mod tests {
     fn long_keys_are_cut_at_a_character() {
         let mut top = TopKeys::default();
         top.add(&"ä".repeat(64_000), 3);
-        let most = top.most(1, false);
+        let most = top.most(1, true);
         assert!(most[0].key.len() <= LONGEST);
         assert_eq!(most[0].count, 3);
     }

@@ -115,7 +115,7 @@ impl Limits {
         self.limiters().current().stores()
     }
 
-    /// Returns the top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `raw`.
+    /// Returns the top keys of a limit, at most `most` in each list. Keys are [masked](crate::mask) unless `show_keys`.
     /// `None` if the file has no such limit.
     ///
     /// ```
@@ -130,13 +130,13 @@ impl Limits {
     /// # Ok::<(), plimsoll_engine::ConfigError>(())
     /// ```
     #[must_use]
-    pub fn top(&self, limit: &str, most: usize, raw: bool) -> Option<TopView> {
+    pub fn top(&self, limit: &str, most: usize, show_keys: bool) -> Option<TopView> {
         let plan = self.plan();
         let limit = &plan.limits[plan.limit(limit)?];
         let top = limit.stats.lock();
         Some(TopView {
-            used: top.used.most(most, !raw),
-            refused: top.refused.most(most, !raw),
+            used: top.used.most(most, show_keys),
+            refused: top.refused.most(most, show_keys),
         })
     }
 }

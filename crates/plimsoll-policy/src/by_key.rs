@@ -220,7 +220,7 @@ impl PolicyKeys {
     /// ```
     pub fn subscribe(&self, capacity: usize) -> Events<KeyedEvent<String>> {
         let mut kept = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(heard) = kept.as_ref().filter(|heard| heard.are_left()) {
+        if let Some(heard) = kept.as_ref().filter(|heard| heard.prune()) {
             return heard.subscribe(capacity);
         }
         // A new list: states may still hold subscribers that have left.
@@ -250,7 +250,7 @@ impl PolicyKeys {
     #[cold]
     fn tell(&self, key: &str, kind: EventKind) {
         let kept = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = kept.clone().filter(|heard| heard.are_there());
+        let heard = kept.clone().filter(|heard| heard.has_subscribers());
         if heard.is_none() {
             self.is_heard.store(false, Ordering::Relaxed);
         }

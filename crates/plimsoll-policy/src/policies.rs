@@ -279,7 +279,7 @@ impl Shared {
         if !decision.is_allowed() {
             log::refused(op, remote, decision, self.settings.lockout);
         }
-        if self.listeners.are_there() {
+        if self.listeners.has_subscribers() {
             self.tell(Packet { op, remote }, decision, limit);
         }
         let evaluations = self.evaluations.fetch_add(1, Ordering::Relaxed) + 1;

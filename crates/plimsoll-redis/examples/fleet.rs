@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut words = env::args().skip(1);
     let listen = words.next().unwrap_or_else(|| "127.0.0.1:3001".to_owned());
     let app = match words.next() {
-        Some(url) => app(shared(&Store::connect(&url)?, words.next().is_some())?),
+        Some(url) => app(shared(&Store::open(&url)?, words.next().is_some())?),
         None => app(alone()),
     };
     run(TcpListener::bind(listen).await?, app).await?;

@@ -18,7 +18,7 @@ use crate::{Decision, RedisLimiter, RedisPermit, Store, StoreError};
 /// use plimsoll_redis::Store;
 ///
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let burst = store.limiter("burst", TokenBucket::per_second(10))?;
 /// let steady = store.limiter("steady", SlidingLog::new(Quota::per_minute(100)))?;
 /// let both = store.all([burst, steady])?;

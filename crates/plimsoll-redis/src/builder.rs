@@ -24,7 +24,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns an error if the address is invalid.
-    pub fn connect(url: &str) -> Result<Self, StoreError> {
+    pub fn open(url: &str) -> Result<Self, StoreError> {
         Self::builder(url).open()
     }
 

@@ -28,7 +28,7 @@ impl RedisLimiter {
     /// use plimsoll_redis::Store;
     ///
     /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let tokens = store.limiter("tokens", TokenBucket::per_second(200))?;
     /// // Admits the request if any tokens are available, and charges what it used afterwards.
     /// if tokens.decide("customer 42", 0).await?.is_granted() {

@@ -11,7 +11,7 @@ use crate::lease::Lease;
 /// use plimsoll_redis::{Decision, Store};
 ///
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?;
 /// match api.decide("customer 42", 1).await? {
 ///     Decision::Granted(permit) => println!("{:?} left", permit.standing().remaining),
@@ -61,7 +61,7 @@ impl Decision {
 ///
 /// # async fn work(fence: Option<u64>) {}
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let jobs = store.limiter("jobs", Concurrency::new(5))?;
 /// let permit = jobs.decide("tenant 42", 1).await?.into_result()?;
 /// tokio::select! {

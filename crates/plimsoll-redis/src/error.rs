@@ -12,7 +12,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// ```
 /// use plimsoll_redis::{Store, StoreErrorKind};
 ///
-/// let error = Store::connect("postgres://localhost").unwrap_err();
+/// let error = Store::open("postgres://localhost").unwrap_err();
 /// assert_eq!(error.kind(), StoreErrorKind::BadAddress);
 /// ```
 ///
@@ -241,7 +241,7 @@ impl StoreError {
     /// use plimsoll_redis::{Store, StoreErrorKind};
     ///
     /// # async fn doc() -> Result<(), plimsoll_redis::StoreError> {
-    /// match Store::connect("redis://127.0.0.1")?.ping().await {
+    /// match Store::open("redis://127.0.0.1")?.ping().await {
     ///     Err(error) if error.kind() == StoreErrorKind::NotPermitted => panic!("wrong password: {error}"),
     ///     other => other,
     /// }

@@ -22,7 +22,7 @@ impl RedisLimiter {
     /// use plimsoll::TokenBucket;
     /// use plimsoll_redis::Store;
     ///
-    /// let api = Store::connect("redis://127.0.0.1")?.limiter("api", TokenBucket::per_second(10))?;
+    /// let api = Store::open("redis://127.0.0.1")?.limiter("api", TokenBucket::per_second(10))?;
     /// let listener = api.subscribe(1000).listen(|heard| {
     ///     println!("{} for a key of {} bytes", heard.event.kind.as_str(), heard.key.len());
     /// })?;
@@ -48,7 +48,7 @@ impl RedisLimiter {
 
     /// The reporter for decisions about `key`; `None` without subscribers.
     pub(crate) fn reporter(&self, key: &[u8]) -> Option<Reporter> {
-        self.subscribers().are_there().then(|| Reporter {
+        self.subscribers().has_subscribers().then(|| Reporter {
             subscribers: Arc::clone(self.subscribers()),
             clock: self.store().clock(),
             key: key.to_vec(),

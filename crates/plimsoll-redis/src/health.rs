@@ -72,7 +72,7 @@ impl StoreStats {
     /// ```
     /// use plimsoll_redis::{Store, StoreErrorKind};
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// for kind in StoreErrorKind::ALL {
     ///     println!("store_failures{{cause=\"{}\"}} {}", kind.as_str(), store.stats().failures(kind));
     /// }
@@ -89,7 +89,7 @@ impl StoreStats {
 /// ```
 /// use plimsoll_redis::Store;
 ///
-/// let latency = Store::connect("redis://127.0.0.1")?.stats().latency;
+/// let latency = Store::open("redis://127.0.0.1")?.stats().latency;
 /// for (at_most, count) in latency.buckets() {
 ///     println!("{count} calls took at most {at_most:?}");
 /// }
@@ -160,7 +160,7 @@ impl Latencies {
 /// use plimsoll_redis::{Store, StoreEvent};
 ///
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let mut events = store.subscribe();
 /// while let Some(event) = events.next().await {
 ///     match event {

@@ -53,7 +53,7 @@ impl RedisLimiter {
     /// use plimsoll_redis::Store;
     ///
     /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(100))?;
     /// let state = api.look("customer 42").await?;
     /// println!("{} in use, {} available", state.in_use, state.available);

@@ -8,7 +8,7 @@
 //! use plimsoll_redis::Store;
 //!
 //! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = Store::connect("redis://127.0.0.1")?;
+//! let store = Store::open("redis://127.0.0.1")?;
 //! let burst = store.limiter("burst", TokenBucket::per_second(10))?;
 //! let daily = store.limiter("daily", SlidingLog::new(Quota::per_day(1000)))?;
 //! // Both in one round trip, all or none.
@@ -34,7 +34,7 @@
 //! use plimsoll_redis::{Borrow, Outage, Store};
 //!
 //! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = Store::connect("redis://127.0.0.1")?;
+//! let store = Store::open("redis://127.0.0.1")?;
 //! let api = store.limiter("api", TokenBucket::per_second(10_000))?;
 //! let api = api.fleet().outage(Outage::Local { share: 0.1 }).borrowing(Borrow::new()).build()?;
 //! let permit = api.acquire_owned("customer 42", 1.into()).await?;

@@ -27,7 +27,7 @@ use crate::{Decision, RedisPermit, RedisRule, StoreError, StoreErrorKind};
 /// use plimsoll_redis::{Decision, Store};
 ///
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?;
 /// match api.decide("customer 42", 1).await? {
 ///     Decision::Granted(permit) => println!("{:?} left", permit.standing().remaining),
@@ -111,7 +111,7 @@ impl RedisLimiter {
     /// use plimsoll::TokenBucket;
     /// use plimsoll_redis::Store;
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(10))?;
     /// api.replace(TokenBucket::per_second(20))?;
     /// assert_eq!(api.limit(), 20);
@@ -261,7 +261,7 @@ impl RedisLimiter {
     /// use std::time::Duration;
     ///
     /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let mail = store.limiter("mail", TokenBucket::per_second(10))?;
     /// let wait = mail.reserve("customer 42", 1, Some(Duration::from_secs(2))).await??;
     /// tokio::time::sleep(wait).await;

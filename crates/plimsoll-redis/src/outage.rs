@@ -23,7 +23,7 @@ use crate::rule::Shape;
 /// use plimsoll::TokenBucket;
 /// use plimsoll_redis::{Outage, Store};
 ///
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?;
 /// // Four processes: each enforces a quarter of the limit while Redis is down.
 /// let api = api.fleet().outage(Outage::Local { share: 0.25 }).build()?;

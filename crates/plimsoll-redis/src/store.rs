@@ -79,7 +79,7 @@ impl Store {
     /// use plimsoll_redis::Store;
     ///
     /// // Nothing has failed yet, because nothing was sent.
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// assert!(store.is_asked());
     /// # Ok::<(), plimsoll_redis::StoreError>(())
     /// ```
@@ -106,7 +106,7 @@ impl Store {
     /// ```
     /// use plimsoll_redis::Store;
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let stats = store.stats();
     /// assert_eq!((stats.round_trips, stats.decisions), (0, 0));
     /// # Ok::<(), plimsoll_redis::StoreError>(())
@@ -146,7 +146,7 @@ impl Store {
     /// use plimsoll_redis::Store;
     ///
     /// # async fn doc() -> Result<(), plimsoll_redis::StoreError> {
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// if let Err(error) = store.ping().await {
     ///     eprintln!("starting without Redis: {error}");
     /// }

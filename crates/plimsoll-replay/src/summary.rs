@@ -250,7 +250,7 @@ fn against_report(
             routes,
             top: side
                 .keys
-                .most(shown.top, false)
+                .most(shown.top, true)
                 .into_iter()
                 .map(key)
                 .collect(),

@@ -207,7 +207,7 @@ fn in_store(limiter: &Limiter) -> Result<(), InvalidSpec> {
     if limiter.common.store.is_none() {
         return Ok(());
     }
-    match plimsoll_redis::Store::connect("redis://127.0.0.1") {
+    match plimsoll_redis::Store::open("redis://127.0.0.1") {
         Ok(store) => crate::redis::fleet(limiter, "", &store).map(drop),
         Err(_) => Ok(()),
     }

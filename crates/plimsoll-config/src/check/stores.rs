@@ -73,7 +73,7 @@ fn address(url: &Url, path: &[Step<'_>], places: &Places<'_>) -> Read<()> {
         let message = "TLS needs the feature `redis-tls` of plimsoll-config, and this program was built without it";
         return Err(places.value(path, message));
     }
-    if plimsoll_redis::Store::connect(url.address()).is_ok() {
+    if plimsoll_redis::Store::open(url.address()).is_ok() {
         return Ok(());
     }
     let shown = url.to_string();

@@ -113,11 +113,7 @@ fn the_only_limit_of_a_route_refuses_as_in_a_decision() {
                 .own()
                 .snapshot()
                 .map(|it| (it.granted_total(), it.denied_total()));
-            (
-                refusals,
-                snapshot,
-                limit.stats.lock().refused.most(3, false),
-            )
+            (refusals, snapshot, limit.stats.lock().refused.most(3, true))
         };
         assert_eq!(counted(one), counted(other), "{}", one.name);
     }

@@ -51,7 +51,7 @@ pub(crate) use refill::Fetch;
 /// use plimsoll_redis::{Borrow, Store};
 /// use std::time::Duration;
 ///
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(10_000))?;
 /// let borrow = Borrow::new().max(100).keep(Duration::from_millis(500));
 /// let api = api.fleet().borrowing(borrow).build()?;

@@ -12,7 +12,7 @@ use crate::{Borrow, Outage, RedisLimiter};
 /// use plimsoll::TokenBucket;
 /// use plimsoll_redis::{Borrow, Outage, Store};
 ///
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(10_000))?;
 /// let api = api.fleet().outage(Outage::Admit).borrowing(Borrow::new()).waiting(100).build()?;
 /// assert_eq!(api.totals().granted, 0);
@@ -56,7 +56,7 @@ impl FleetBuilder {
     /// use plimsoll::TokenBucket;
     /// use plimsoll_redis::{Borrow, Store};
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(10_000))?;
     /// // At most 50 permits per key wait in this process for demand.
     /// let api = api.fleet().borrowing(Borrow::new().max(50)).build()?;
@@ -89,7 +89,7 @@ impl FleetBuilder {
     /// use plimsoll::TokenBucket;
     /// use plimsoll_redis::{Outage, Store};
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(10))?;
     /// assert!(api.fleet().outage(Outage::Local { share: 1.5 }).build().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())

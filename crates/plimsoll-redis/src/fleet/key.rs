@@ -17,7 +17,7 @@ use crate::StoreError;
 /// use plimsoll_redis::Store;
 ///
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?.fleet().build()?;
 /// let customer = api.key("customer 42");
 /// let permit = customer.acquire(1.into()).await?;

@@ -46,7 +46,7 @@ impl<'a> FleetAsk<'a> {
     /// use plimsoll::TokenBucket;
     /// use plimsoll_redis::{FleetAsk, Store};
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let trial = store.limiter("trial", TokenBucket::per_second(5))?.fleet().build()?;
     /// let user = trial.key("user 7");
     /// let ask = FleetAsk::new(&user, 1).shadow();
@@ -66,7 +66,7 @@ impl<'a> FleetAsk<'a> {
     /// use std::time::Duration;
     ///
     /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let users = store.limiter("users", TokenBucket::per_second(10))?.fleet().build()?;
     /// let all = store.limiter("all", TokenBucket::per_second(9000))?;
     /// let all = all.fleet().outage(Outage::Admit).build()?;

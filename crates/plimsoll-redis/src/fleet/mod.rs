@@ -35,7 +35,7 @@ pub use many::FleetAsk;
 /// use plimsoll_redis::{Outage, Store};
 ///
 /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let api = store.limiter("api", TokenBucket::per_second(100))?;
 /// let api = api.fleet().outage(Outage::Local { share: 0.25 }).build()?;
 /// let permit = api.acquire_owned("customer 42", 1.into()).await?;
@@ -89,7 +89,7 @@ impl Fleet {
     /// use plimsoll_redis::Store;
     /// use std::sync::Arc;
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(100))?.fleet().build()?;
     /// let everybody: Arc<dyn Limiter> = Arc::new(api.key("everybody"));
     /// assert_eq!(everybody.name(), Some("api"));
@@ -106,7 +106,7 @@ impl Fleet {
     /// use plimsoll::{PerKey, TokenBucket};
     /// use plimsoll_redis::Store;
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(10))?.fleet().build()?;
     /// // Without borrowed permits only the store can decide, and `try_acquire` does not wait for it.
     /// assert!(api.try_acquire("customer 42", 1.into()).is_err());
@@ -144,7 +144,7 @@ impl Fleet {
     /// use plimsoll::TokenBucket;
     /// use plimsoll_redis::{Outage, Store};
     ///
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let api = store.limiter("api", TokenBucket::per_second(10))?.fleet().build()?;
     /// let wider = store.limiter("api", TokenBucket::per_second(20))?;
     /// api.replace(wider.fleet().outage(Outage::Admit))?;

@@ -55,7 +55,7 @@ impl StoreAnswers {
 
     /// Returns whether no enforced ask refuses.
     #[must_use]
-    pub fn are_granted(&self) -> bool {
+    pub fn is_granted(&self) -> bool {
         !self.each.iter().any(StoreAnswer::refuses)
     }
 

@@ -22,7 +22,7 @@ pub(crate) use subjects::{Outcome, Subjects};
 /// use plimsoll::TokenBucket;
 /// use plimsoll_redis::{Store, StoreAsk};
 ///
-/// let store = Store::connect("redis://127.0.0.1")?;
+/// let store = Store::open("redis://127.0.0.1")?;
 /// let user = store.limiter("user", TokenBucket::per_second(10))?;
 /// // A new limit on trial: its refusals are reported, and refuse nothing.
 /// let trial = store.limiter("trial", TokenBucket::per_second(5))?;
@@ -66,7 +66,7 @@ impl Store {
     /// use plimsoll_redis::{Store, StoreAsk};
     ///
     /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-    /// let store = Store::connect("redis://127.0.0.1")?;
+    /// let store = Store::open("redis://127.0.0.1")?;
     /// let user = store.limiter("user", TokenBucket::per_second(10))?;
     /// let tenant = store.limiter("tenant", SlidingLog::new(Quota::per_day(100_000)))?;
     /// let jobs = store.limiter("jobs", Concurrency::new(5))?;

@@ -225,7 +225,7 @@ async fn silence_is_not_waited_for_longer_than_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("its address").port();
     let url = format!("redis://127.0.0.1:{port}");
-    let store = Store::connect(&url).expect("a store");
+    let store = Store::open(&url).expect("a store");
     let limiter = window(&store);
     let asked = tokio::time::timeout(Duration::from_secs(20), kind(&limiter));
     assert_eq!(asked.await.expect("a deadline"), StoreErrorKind::TimedOut);
@@ -316,14 +316,14 @@ async fn every_key(server: &Server, store: &Store) {
 #[test]
 fn addresses() {
     for url in ["", "nonsense", "http://localhost", "redis://host:port"] {
-        let error = Store::connect(url).unwrap_err();
+        let error = Store::open(url).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::BadAddress, "{url}");
     }
 }
 
 #[test]
 fn too_many_segments() {
-    let store = Store::connect("redis://127.0.0.1").expect("a store");
+    let store = Store::open("redis://127.0.0.1").expect("a store");
     let error = store
         .limiter("api", SlidingWindow::new(HOUR, 1025))
         .unwrap_err();
@@ -351,7 +351,7 @@ async fn reserving_from_what_is_no_bucket() {
 
 #[test]
 fn amounts_that_a_double_cannot_count() {
-    let store = Store::connect("redis://127.0.0.1").expect("a store");
+    let store = Store::open("redis://127.0.0.1").expect("a store");
     let message = |rule: RedisRule| store.limiter("l", rule).expect_err("too large").to_string();
     let rules: [(RedisRule, &str); 4] = [
         (

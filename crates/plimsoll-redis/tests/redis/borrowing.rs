@@ -338,7 +338,7 @@ async fn another_process_can_have_all_but_what_is_held() {
 
 #[test]
 fn only_rates_without_gaps_can_be_borrowed() {
-    let store = Store::connect("redis://127.0.0.1:1").expect("a store");
+    let store = Store::open("redis://127.0.0.1:1").expect("a store");
     let refused = |rule: RedisRule, borrow: Borrow| {
         let limiter = store.limiter("x", rule).expect("a limiter");
         let built = limiter.fleet().borrowing(borrow).build();

@@ -44,7 +44,7 @@ async fn keys_of_several_fleets_are_one_round_trip_and_one_permit() {
         FleetAsk::new(&tomorrow, 2).shadow(),
     ];
     let peeked = FleetAsk::peek_all(&asks).await;
-    assert!(peeked.are_granted());
+    assert!(peeked.is_granted());
     let before = server.scripts_run();
 
     let first = FleetAsk::decide_all(&asks, Demand::ONE).await;

@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         }
         let decision = self.store.decide_all(&there).await.expect("a decision");
         prop_assert_eq!(decision.is_admitted(), answer.is_ok());
-        prop_assert_eq!(peeked.are_granted(), answer.is_ok());
+        prop_assert_eq!(peeked.is_granted(), answer.is_ok());
         prop_assert!(!decision.is_compensated());
 
         let refuser = answer.as_ref().err().map(|refused| asks[refused.index].0);

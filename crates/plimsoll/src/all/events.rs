@@ -50,7 +50,7 @@ impl All {
 impl Members {
     #[inline]
     fn tell(&self, kind: impl FnOnce(Moment) -> EventKind) {
-        if self.listeners.are_there() {
+        if self.listeners.has_subscribers() {
             self.tell_listeners(kind);
         }
     }
@@ -95,7 +95,7 @@ pub(super) struct Queued<'a> {
 impl<'a> Queued<'a> {
     pub(super) fn new(members: &'a Members, demand: Demand) -> Self {
         let priority = demand.priority;
-        let heard = members.listeners.are_there();
+        let heard = members.listeners.has_subscribers();
         members.tell(|_| EventKind::Enqueued { priority });
         Self {
             members,

@@ -33,7 +33,7 @@ impl Sink for Writer<Event> {
 /// impl Maintenance {
 ///     fn refuse(&self) {
 ///         // Costs one load while there are no subscribers.
-///         if self.listeners.are_there() {
+///         if self.listeners.has_subscribers() {
 ///             let kind = EventKind::Rejected { priority: Priority::Normal, reason: Reason::Closed };
 ///             self.listeners.emit(Event::new(kind, Moment::ORIGIN, &Snapshot::of(0, 0)));
 ///         }
@@ -69,7 +69,7 @@ impl<T> Listeners<T> {
     /// Returns whether there are subscribers. It loads one flag.
     #[inline]
     #[must_use]
-    pub fn are_there(&self) -> bool {
+    pub fn has_subscribers(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
@@ -82,9 +82,9 @@ impl<T> Listeners<T> {
         events
     }
 
-    /// Returns whether there still are subscribers. It removes those that were dropped.
+    /// Removes dropped subscribers, and returns whether any are left.
     #[must_use]
-    pub fn are_left(&self) -> bool {
+    pub fn prune(&self) -> bool {
         let mut feeds = self.feeds();
         feeds.retain(Writer::is_read);
         self.any.store(!feeds.is_empty(), Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl<T> Default for Listeners<T> {
 impl<T> fmt::Debug for Listeners<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listeners")
-            .field("any", &self.are_there())
+            .field("any", &self.has_subscribers())
             .finish_non_exhaustive()
     }
 }

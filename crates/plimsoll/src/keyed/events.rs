@@ -38,7 +38,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
         let shared = &*self.shared;
         // The lock also serializes concurrent subscriptions.
         let mut kept = shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(heard) = kept.as_ref().filter(|heard| Listeners::are_left(heard)) {
+        if let Some(heard) = kept.as_ref().filter(|heard| Listeners::prune(heard)) {
             return heard.subscribe(capacity);
         }
         let heard = Arc::new(Listeners::new());
@@ -100,8 +100,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, R: Rule + Clone, S: BuildHash
 }
 
 impl<K: Clone + Send + Sync + 'static, R: Rule> OpenFeed<K, R> for Arc<Listeners<KeyedEvent<K>>> {
-    fn are_left(&self) -> bool {
-        Listeners::are_left(self)
+    fn prune(&self) -> bool {
+        Listeners::prune(self)
     }
 
     fn attach(&self, key: &K, gate: &Gate<R>) {
@@ -139,7 +139,7 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
     /// The subscribers, if any are left. Without them, the fast path is opened again.
     #[inline]
     pub(super) fn heard(&mut self) -> KeySubscribers<K, R> {
-        if self.heard.as_ref().is_some_and(|heard| !heard.are_left()) {
+        if self.heard.as_ref().is_some_and(|heard| !heard.prune()) {
             self.heard = None;
             self.open_fast_path();
         }

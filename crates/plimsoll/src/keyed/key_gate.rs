@@ -247,7 +247,7 @@ impl<R: Rule> Shareable for GateOfKey<R> {
 /// The subscribers, as seen by a table.
 pub(super) trait OpenFeed<K, R: Rule>: Send + Sync {
     /// Returns whether there still are any.
-    fn are_left(&self) -> bool;
+    fn prune(&self) -> bool;
 
     /// Subscribes them to a gate.
     fn attach(&self, key: &K, gate: &Gate<R>);
