@@ -32,8 +32,9 @@ pub(super) struct Window {
     /// How much ended while the limit was reached.
     full: u32,
     overloads: u32,
-    /// How long they took, in nanoseconds.
+    /// How long they took, in nanoseconds, and the soonest that took as long as work does.
     overload_time: f64,
+    overload_soonest: f64,
     peak: u64,
     /// The sum of what was in flight when something ended.
     in_flight: u64,
@@ -73,8 +74,9 @@ pub(super) struct Seen {
     pub(super) saturated: bool,
     /// How much failed because there was too much work.
     pub(super) overloads: f64,
-    /// The mean of how long that took.
+    /// The mean of how long that took, and the least that is no less than the baseline.
     pub(super) overload_latency: f64,
+    pub(super) overload_soonest: f64,
 }
 
 /// A quantile of a sample, and its standard error.
@@ -112,6 +114,7 @@ impl Window {
             full: 0,
             overloads: 0,
             overload_time: 0.0,
+            overload_soonest: f64::INFINITY,
             peak: 0,
             in_flight: 0,
             passing: 0,
@@ -158,6 +161,9 @@ impl Window {
         if sample.overload {
             self.overloads = self.overloads.saturating_add(1);
             self.overload_time += nanos as f64;
+            if base.is_some_and(|base| nanos as f64 >= base) {
+                self.overload_soonest = self.overload_soonest.min(nanos as f64);
+            }
         }
         // A server that turns work away does so quickly; that is not how fast it works.
         if !sample.overload || base.is_some_and(|base| nanos as f64 >= base) {
@@ -205,6 +211,7 @@ impl Window {
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
             overloads: f64::from(self.overloads),
             overload_latency: self.overload_time / f64::from(self.overloads.max(1)),
+            overload_soonest: self.overload_soonest,
         }
     }
 
@@ -234,6 +241,7 @@ impl Window {
         self.full = 0;
         self.overloads = 0;
         self.overload_time = 0.0;
+        self.overload_soonest = f64::INFINITY;
         self.peak = 0;
         self.in_flight = 0;
     }
