@@ -27,10 +27,12 @@ const MEAN_CHANCE: f64 = 3.0;
 const UNMOVED: f64 = 1.5;
 /// The allowance shrinks where a slope is below 0 by so many of its standard errors: windows of a small server are noisy, and a slope that is
 /// certain comes too late (the class `contention` of the example `law`).
-const SUGGESTED: f64 = 0.7;
-/// The allowance shrinks and recovers by these factors, and to this share.
+const SUGGESTED: f64 = 1.0;
+/// The allowance shrinks by the first of these factors, to the last at the least, and recovers by the second, or the third while nothing
+/// queues (`oscillation`).
 const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
+const RECOVER: f64 = 1.1;
 const TIGHTEST: f64 = 0.15;
 /// A limit that grew by this factor let in much at once.
 const WIDENED: f64 = 1.2;
@@ -205,7 +207,8 @@ impl Law {
         if slope.is_some_and(|slope| slope.value + SUGGESTED * slope.error < 0.0) {
             self.share = (self.share * TIGHTEN).max(TIGHTEST);
         } else {
-            self.share = (self.share * RELAX).min(1.0);
+            let relax = if queue <= 0.0 { RECOVER } else { RELAX };
+            self.share = (self.share * relax).min(1.0);
         }
         let goes_with = slope.is_some_and(|slope| slope.value - CERTAIN * slope.error > GOES_WITH);
         if !goes_with || queue < ALLOWANCE * ENOUGH {

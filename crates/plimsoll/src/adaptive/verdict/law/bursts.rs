@@ -6,8 +6,6 @@ use crate::adaptive::verdict::window::Seen;
 
 /// A spell is no burst if it lasts longer, in nanoseconds.
 const LONGEST: f64 = 4e9;
-/// After a spell that was over so soon the limit goes back to what it was, even if the server is as busy as before.
-const SHORT: f64 = 1e9;
 /// A burst left the server idle if less than this share of its throughput comes through after it.
 const IDLE: f64 = 0.8;
 /// By how much more of a burst is let in the next time, and by how much where work was late before.
@@ -69,7 +67,7 @@ impl Bursts {
     }
 
     /// Adds a window in which something queued or the limit was in the way.
-    fn add(&mut self, seen: &Seen, limit: f64) {
+    fn add(&mut self, seen: &Seen, limit: f64, fresh: bool) {
         let spell = self.spell.get_or_insert(Spell {
             began: seen.opened,
             limit,
@@ -79,7 +77,8 @@ impl Bursts {
             late: 0.0,
             too_late: f64::INFINITY,
         });
-        spell.full |= seen.saturated;
+        // What is refused while the limit still grows for the first time is no burst.
+        spell.full |= seen.saturated && !fresh;
         let least = seen.throughput * (1.0 - 1.0 / seen.count.sqrt());
         spell.throughput = spell.throughput.max(least);
         spell.count += seen.count;
@@ -97,9 +96,11 @@ impl Bursts {
 
     /// A spell ended.
     fn end(&mut self, spell: Spell, now: f64) {
-        let lasted = now - spell.began;
-        self.patience = 0.0;
-        if lasted > LONGEST {
+        let too_long = now - spell.began > LONGEST;
+        if spell.full || too_long {
+            self.patience = 0.0;
+        }
+        if too_long || !spell.full {
             return;
         }
         if spell.is_late() {
@@ -128,7 +129,7 @@ impl Law {
         let seen = &read.seen;
         if seen.saturated || read.queue > read.allowance * ENOUGH {
             self.bursts.after = None;
-            self.bursts.add(seen, self.limit);
+            self.bursts.add(seen, self.limit, self.fresh);
             if !self.bursts.is_patient(seen.closed) || failures != Ask::Nothing {
                 return None;
             }
@@ -138,7 +139,7 @@ impl Law {
         let mut back = None;
         if let Some(spell) = self.bursts.spell.take() {
             self.bursts.end(spell, seen.opened);
-            let soon = seen.opened - spell.began < SHORT;
+            let soon = seen.opened - spell.began < LONGEST;
             // Where more came through after it than in it, it was more than a burst.
             let more = seen.throughput > spell.throughput;
             back = (spell.full && soon && !more).then_some(spell.limit);
@@ -170,10 +171,7 @@ impl Law {
             return None;
         }
         bursts.after = None;
-        bursts.patience = (seen.opened - spell.began).min(LONGEST) * AS_LONG;
-        if !spell.full {
-            return None;
-        }
+        bursts.patience = ((seen.opened - spell.began) * AS_LONG).min(LONGEST);
         let most = (spell.throughput * WAITS).max(spell.limit);
         let limit = (spell.limit * GROWTH).min(most).min(bursts.most);
         bursts.most *= CAREFUL;

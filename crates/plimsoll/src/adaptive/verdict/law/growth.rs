@@ -13,6 +13,8 @@ const LEAST_FIRST: f64 = 0.25;
 /// factor while nothing queues.
 const FIRST_STEP: f64 = 0.2;
 const SPEED_UP: f64 = 2.0;
+/// Where less may queue the limit grows slowly, but at this share of the speed.
+const LEAST_SPEED: f64 = 0.3;
 /// There is no growth beyond this factor without more throughput, whatever the quartile says,
 const CLIMB: f64 = 1.6;
 /// if the mean latency is larger by this factor; what is above goes, at most by the next in a window. It is forgotten by the last for
@@ -89,7 +91,7 @@ impl Law {
         let slowly = self.share * self.share;
         let largest = (limit * FIRST_STEP * slowly).max(1.0);
         let least = (read.spare - read.queue).clamp(1.0, largest);
-        let most = (limit * FASTEST * slowly).max(least);
+        let most = (limit * FASTEST * slowly.max(LEAST_SPEED)).max(least);
         self.step = (self.step * SPEED_UP).clamp(least, most);
         go((limit + self.step).min(self.ceiling.max(limit)), "grow")
     }
