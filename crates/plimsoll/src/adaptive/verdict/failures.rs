@@ -159,7 +159,7 @@ mod tests {
             saturated: true,
             overloads: bad,
             overload_latency: 1e6,
-            overload_soonest: f64::INFINITY,
+            late: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bursts: what comes all at once, and is served soon if it is let in.
 
-use super::{CERTAIN, Decision, ENOUGH, Law, Read, go};
+use super::{Decision, ENOUGH, Law, Read, TELLING, go};
 use crate::adaptive::verdict::failures::Ask;
 use crate::adaptive::verdict::window::Seen;
 
@@ -82,9 +82,9 @@ impl Bursts {
         let least = seen.throughput * (1.0 - 1.0 / seen.count.sqrt());
         spell.throughput = spell.throughput.max(least);
         spell.count += seen.count;
-        if seen.overload_latency > seen.time {
+        if let Some(after) = seen.late {
             spell.late += seen.overloads;
-            spell.too_late = spell.too_late.min(seen.overload_soonest);
+            spell.too_late = spell.too_late.min(after);
         }
     }
 
@@ -100,11 +100,14 @@ impl Bursts {
         if spell.full || too_long {
             self.patience = 0.0;
         }
-        if too_long || !spell.full {
+        if too_long {
             return;
         }
         if spell.is_late() {
-            self.most = (spell.throughput * spell.too_late * IN_TIME).min(spell.limit);
+            self.most = spell.throughput * spell.too_late * IN_TIME;
+        }
+        if !spell.full {
+            return;
         }
         self.after = Some(After {
             spell,
@@ -144,7 +147,11 @@ impl Law {
             let more = seen.throughput > spell.throughput;
             back = (spell.full && soon && !more).then_some(spell.limit);
         }
-        let limit = self.let_in(seen).or(back)?.min(self.ceiling);
+        if self.limit > self.bursts.most {
+            return Some(go(self.bursts.most.max(self.min), "cut: a burst was late"));
+        }
+        let limit = self.let_in(seen).or(back)?;
+        let limit = limit.min(self.bursts.most).min(self.ceiling);
         if limit <= self.limit {
             return None;
         }
@@ -166,14 +173,14 @@ impl Law {
             time,
             count,
         } = *after;
-        let idle = (-CERTAIN / count.sqrt()).exp().min(IDLE);
+        let idle = (-TELLING / count.sqrt()).exp().min(IDLE);
         if done / time >= idle * spell.throughput {
             return None;
         }
         bursts.after = None;
         bursts.patience = ((seen.opened - spell.began) * AS_LONG).min(LONGEST);
         let most = (spell.throughput * WAITS).max(spell.limit);
-        let limit = (spell.limit * GROWTH).min(most).min(bursts.most);
+        let limit = (spell.limit * GROWTH).min(most);
         bursts.most *= CAREFUL;
         Some(limit)
     }

@@ -53,7 +53,7 @@ impl Server {
             saturated: demand.is_none_or(|demand| demand >= limit.floor()),
             overloads: 0.0,
             overload_latency: 0.0,
-            overload_soonest: f64::INFINITY,
+            late: None,
         }
     }
 }
