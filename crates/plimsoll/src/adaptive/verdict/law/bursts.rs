@@ -1,6 +1,6 @@
 //! Bursts: what comes all at once, and is served soon if it is let in.
 
-use super::{Decision, ENOUGH, Law, Read, TELLING, go};
+use super::{CERTAIN, Decision, ENOUGH, Law, Read, go};
 use crate::adaptive::verdict::failures::Ask;
 use crate::adaptive::verdict::window::Seen;
 
@@ -10,7 +10,7 @@ const LONGEST: f64 = 4e9;
 const IDLE: f64 = 0.8;
 /// By how much more of a burst is let in the next time, and by how much where work was late before.
 const GROWTH: f64 = 3.0;
-const CAREFUL: f64 = 1.05;
+const CAREFUL: f64 = 1.01;
 /// At most so much is let in as comes through in this time, in nanoseconds.
 const WAITS: f64 = 1e9;
 /// A share of late work above which less is let in the next time: as much as comes through in this part of the time after which it was
@@ -173,7 +173,7 @@ impl Law {
             time,
             count,
         } = *after;
-        let idle = (-TELLING / count.sqrt()).exp().min(IDLE);
+        let idle = (-CERTAIN / count.sqrt()).exp().min(IDLE);
         if done / time >= idle * spell.throughput {
             return None;
         }
@@ -181,7 +181,9 @@ impl Law {
         bursts.patience = ((seen.opened - spell.began) * AS_LONG).min(LONGEST);
         let most = (spell.throughput * WAITS).max(spell.limit);
         let limit = (spell.limit * GROWTH).min(most);
-        bursts.most *= CAREFUL;
+        if !spell.is_late() {
+            bursts.most *= CAREFUL;
+        }
         Some(limit)
     }
 }
