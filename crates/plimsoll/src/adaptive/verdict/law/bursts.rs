@@ -9,7 +9,7 @@ const LONGEST: f64 = 4e9;
 /// A burst left the server idle if less than this share of its throughput comes through after it.
 const IDLE: f64 = 0.8;
 /// By how much more of a burst is let in the next time, and by how much where work was late before.
-const GROWTH: f64 = 3.0;
+const MOST_GROWTH: f64 = 4.0;
 const CAREFUL: f64 = 1.01;
 /// At most so much is let in as comes through in this time, in nanoseconds.
 const WAITS: f64 = 1e9;
@@ -174,13 +174,15 @@ impl Law {
             count,
         } = *after;
         let idle = (-CERTAIN / count.sqrt()).exp().min(IDLE);
-        if done / time >= idle * spell.throughput {
+        let now = done / time;
+        if now >= idle * spell.throughput {
             return None;
         }
         bursts.after = None;
         bursts.patience = ((seen.opened - spell.began) * AS_LONG).min(LONGEST);
         let most = (spell.throughput * WAITS).max(spell.limit);
-        let limit = (spell.limit * GROWTH).min(most);
+        let growth = (spell.throughput / now).min(MOST_GROWTH);
+        let limit = (spell.limit * growth).min(most);
         if !spell.is_late() {
             bursts.most *= CAREFUL;
         }
