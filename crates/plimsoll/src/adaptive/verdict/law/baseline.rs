@@ -34,8 +34,6 @@ const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
 const RECOVER: f64 = 1.1;
 const TIGHTEST: f64 = 0.15;
-/// A limit that grew by this factor let in much at once.
-const WIDENED: f64 = 1.2;
 
 /// What a latency below the baseline weighs. A queue makes work slower, never faster, so a latency below by more than
 /// chance is nearer to the truth, and half the baseline is the truth.
@@ -60,9 +58,10 @@ impl Law {
         self.raises.now_at(base);
         let above = latency.value - base;
         if above < 0.0 && self.probe.is_none() {
-            // Of what was let in at once the short work ends first, and its latencies are too low (the class `queue`).
-            let widened = !self.fresh && self.limit > WIDENED * self.last_limit;
-            let most = if widened { HINT } else { 1.0 };
+            // Of what was let in at once the short work ends first: until as much ended as is in flight, latencies are too low (the class
+            // `queue`).
+            let short = !self.fresh && seen.count < seen.held;
+            let most = if short { HINT } else { 1.0 };
             base += above * weight(base, latency).min(most);
         } else if free {
             base += above * HINT;
