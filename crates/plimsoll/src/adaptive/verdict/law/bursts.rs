@@ -40,6 +40,7 @@ struct Spell {
 #[derive(Clone, Copy, Debug)]
 struct After {
     spell: Spell,
+    lasted: f64,
     done: f64,
     time: f64,
     count: f64,
@@ -96,7 +97,8 @@ impl Bursts {
 
     /// A spell ended.
     fn end(&mut self, spell: Spell, now: f64) {
-        let too_long = now - spell.began > LONGEST;
+        let lasted = now - spell.began;
+        let too_long = lasted > LONGEST;
         if spell.full || too_long {
             self.patience = 0.0;
         }
@@ -111,6 +113,7 @@ impl Bursts {
         }
         self.after = Some(After {
             spell,
+            lasted,
             done: 0.0,
             time: 0.0,
             count: 0.0,
@@ -133,6 +136,10 @@ impl Law {
         if seen.saturated || read.queue > read.allowance * ENOUGH {
             self.bursts.after = None;
             self.bursts.add(seen, self.limit, self.fresh);
+            if read.queue <= read.allowance * ENOUGH && self.limit >= self.bursts.most {
+                // As much is needed at once while nothing queues.
+                self.bursts.most = f64::INFINITY;
+            }
             if !self.bursts.is_patient(seen.closed) || failures != Ask::Nothing {
                 return None;
             }
@@ -169,6 +176,7 @@ impl Law {
         after.count += seen.count;
         let After {
             spell,
+            lasted,
             done,
             time,
             count,
@@ -179,7 +187,7 @@ impl Law {
             return None;
         }
         bursts.after = None;
-        bursts.patience = ((seen.opened - spell.began) * AS_LONG).min(LONGEST);
+        bursts.patience = (lasted * AS_LONG).min(LONGEST);
         let most = (spell.throughput * WAITS).max(spell.limit);
         let growth = (spell.throughput / now).min(MOST_GROWTH);
         let limit = (spell.limit * growth).min(most);
