@@ -6,8 +6,10 @@ use crate::adaptive::verdict::window::Seen;
 
 /// A spell is no burst if it lasts longer, in nanoseconds.
 const LONGEST: f64 = 4e9;
-/// A burst left the server idle if less than this share of its throughput comes through after it.
-const IDLE: f64 = 0.8;
+/// A burst left the server idle if less than this share of its throughput comes through after it. The fluctuations of a server that is
+/// nearly full are no bursts: they made the limit nine times what six workers can do, and when these became slower everything was late
+/// (class `queue`).
+const IDLE: f64 = 0.65;
 /// By how much more of a burst is let in the next time, and by how much where work was late before.
 const MOST_GROWTH: f64 = 4.0;
 const CAREFUL: f64 = 1.01;
