@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! cargo run --release -p plimsoll-sim --example law -- [--set tuning|held-out|NUMBER] [--each N] [--seeds N] [--limit NAME] [--show] [CLASS|FILE.yaml]…
-//! cargo run --release -p plimsoll-sim --example law -- --print CLASS NUMBER
+//! cargo run --release -p plimsoll-sim --example law -- [--limit NAME] --print|--explain CLASS NUMBER
 //! ```
 //!
 //! The law is tuned on the first set, and the second is for looking whether it holds; a number is where another set begins. Files are
 //! simulations of their own, each with `--seeds` seeds, without draws. `--show` lists what is below 95 %, and
-//! `--print` writes one of them, for `plimsoll simulate`. What the best fixed limits have is kept in the directory for temporary files, by what is
+//! `--print` writes one of them, for `plimsoll simulate`; `--explain` writes the decisions on it, with their reasons. What the best fixed limits have is kept in the directory for temporary files, by what is
 //! simulated; whoever changes the simulator removes it.
 
 mod draw;
@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
-use plimsoll_sim::{Contender, Simulation, run};
+use plimsoll_sim::{Contender, Simulation, explain, explained, run};
 
 use crate::draw::{CLASSES, Class, Draw};
 
@@ -89,6 +89,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--print" => {
                 let (class, number) = (class(&value()?)?, value()?.parse()?);
                 io::stdout().write_all(text(class, number).as_bytes())?;
+                return Ok(());
+            }
+            "--explain" => {
+                let (class, number) = (class(&value()?)?, value()?.parse()?);
+                let simulation = Simulation::from_text("drawn.yaml", &text(class, number))?;
+                let limit = options.limit.as_ref().unwrap_or_else(|| simulation.limit());
+                let decisions = explain(&simulation, limit, 1);
+                let table = explained(&simulation, limit.name(), 1, &decisions);
+                io::stdout().write_all(table.as_bytes())?;
                 return Ok(());
             }
             name if name.ends_with(".yaml") => options.files.push(name.to_owned()),

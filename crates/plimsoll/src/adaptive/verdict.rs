@@ -43,8 +43,9 @@
 //! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused; when it is back, so is half of
 //! the limit). Work that ends unheard, because who asked for it has left, is late too: it shows as more in flight than what is heard of
 //! accounts for. A queue that has gone
-//! by itself within a second was a burst, and is let in the next time. And where more in flight brings less through,
-//! that is remembered as a ceiling.
+//! by itself within four seconds, and left the server with little to do, was a burst: of the next one as much more is let in as the server had
+//! left, up to what comes through in a second or to what was late, and nothing is cut for twice as long as the last one took. And where
+//! more in flight brings less through, that is remembered as a ceiling.
 //!
 //! Steps are judged only where they are larger than the error of what is compared.
 //!

@@ -159,6 +159,7 @@ mod tests {
             saturated: true,
             overloads: bad,
             overload_latency: 1e6,
+            late: None,
         }
     }
 

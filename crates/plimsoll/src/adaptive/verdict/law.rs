@@ -1,6 +1,7 @@
 //! One decision for each window.
 
 mod baseline;
+mod bursts;
 mod growth;
 mod squeeze;
 #[cfg(test)]
@@ -13,7 +14,8 @@ use super::probes::Probes;
 use super::raises::Raises;
 use super::slope::Slope;
 use super::window::{Asks, Latency, Seen};
-use trial::{Since, Trial};
+use bursts::Bursts;
+use trial::Trial;
 use upward::Upward;
 
 /// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
@@ -99,8 +101,7 @@ pub(super) struct Law {
     step: f64,
     /// Windows without a refusal.
     quiet: u32,
-    /// Since the limit is in the way.
-    since: Option<Since>,
+    bursts: Bursts,
     /// The limit before it grew, with the throughput and how much it was seen in.
     grown: Option<(f64, f64, f64)>,
     /// Where the latency was last seen without a queue.
@@ -162,7 +163,7 @@ impl Law {
             fresh: true,
             step: 0.0,
             quiet: 0,
-            since: None,
+            bursts: Bursts::new(),
             grown: None,
             anchor: Trial::NONE,
             climbed: Trial::NONE,
@@ -237,10 +238,6 @@ impl Law {
             self.quiet.saturating_add(1)
         };
         let failures = self.failures.judge(seen, self.limit, self.base);
-        if seen.saturated {
-            let limit = self.limit;
-            self.since.get_or_insert(Since::new(seen, limit)).add(seen);
-        }
         let Some(latency) = seen.latency else {
             return self.without_latency(failures);
         };
@@ -295,6 +292,9 @@ impl Law {
         if let Ask::BackTo(limit) = failures {
             return self.not_ours(limit);
         }
+        if let Some(decision) = self.watch_burst(read, failures) {
+            return decision;
+        }
         if let Some(decision) = self.try_stretched(read) {
             return decision;
         }
@@ -309,9 +309,6 @@ impl Law {
         }
         if let Ask::AtMost(limit) = failures {
             return self.back_off(limit);
-        }
-        if let Some(decision) = self.survive_burst(read) {
-            return decision;
         }
         if let Some(decision) = self.try_more(read) {
             return decision;

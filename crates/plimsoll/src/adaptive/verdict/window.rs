@@ -12,6 +12,8 @@ const MAX_SPAN: f64 = 10e9;
 const QUANTILE: f64 = 0.25;
 /// In the first window so many times as much ends as was in flight.
 const FIRST_SPANS: f64 = 2.0;
+/// So many overloads must be the longest of all to be late: fewer may be by chance.
+const LATE: u32 = 3;
 /// Work that began so long after anything ended came after a rest, and the rest is nobody's latency.
 const REST: u64 = 1_000_000_000;
 
@@ -32,8 +34,11 @@ pub(super) struct Window {
     /// How much ended while the limit was reached.
     full: u32,
     overloads: u32,
-    /// How long they took, in nanoseconds.
+    /// How long they took, in nanoseconds, and the first of them.
     overload_time: f64,
+    soonest: u64,
+    /// The longest that something took that was no overload.
+    longest: u64,
     peak: u64,
     /// The sum of what was in flight when something ended.
     in_flight: u64,
@@ -75,6 +80,8 @@ pub(super) struct Seen {
     pub(super) overloads: f64,
     /// The mean of how long that took.
     pub(super) overload_latency: f64,
+    /// After what time work was late, if what failed took longer than all that did not.
+    pub(super) late: Option<f64>,
 }
 
 /// A quantile of a sample, and its standard error.
@@ -112,6 +119,8 @@ impl Window {
             full: 0,
             overloads: 0,
             overload_time: 0.0,
+            soonest: u64::MAX,
+            longest: 0,
             peak: 0,
             in_flight: 0,
             passing: 0,
@@ -158,6 +167,9 @@ impl Window {
         if sample.overload {
             self.overloads = self.overloads.saturating_add(1);
             self.overload_time += nanos as f64;
+            self.soonest = self.soonest.min(nanos);
+        } else {
+            self.longest = self.longest.max(nanos);
         }
         // A server that turns work away does so quickly; that is not how fast it works.
         if !sample.overload || base.is_some_and(|base| nanos as f64 >= base) {
@@ -205,6 +217,8 @@ impl Window {
             saturated: self.refusals > 0 || f64::from(self.full) > 0.5 * count,
             overloads: f64::from(self.overloads),
             overload_latency: self.overload_time / f64::from(self.overloads.max(1)),
+            late: (self.overloads >= LATE && self.soonest > self.longest)
+                .then_some(self.soonest as f64),
         }
     }
 
@@ -234,6 +248,8 @@ impl Window {
         self.full = 0;
         self.overloads = 0;
         self.overload_time = 0.0;
+        self.soonest = u64::MAX;
+        self.longest = 0;
         self.peak = 0;
         self.in_flight = 0;
     }

@@ -25,10 +25,15 @@ const GOES_WITH: f64 = 0.4;
 /// So many standard errors of a mean latency may be chance, and a quartile below this factor of the baseline is where it was.
 const MEAN_CHANCE: f64 = 3.0;
 const UNMOVED: f64 = 1.5;
-/// The allowance shrinks and recovers by these factors, and to this share.
+/// The allowance shrinks where a slope is below 0 by so many of its standard errors: windows of a small server are noisy, and a slope that is
+/// certain comes too late (the class `contention` of the example `law`).
+const SUGGESTED: f64 = 1.0;
+/// The allowance shrinks by the first of these factors, to the last at the least, and recovers by the second, or the third while nothing
+/// queues (`oscillation`).
 const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
-const TIGHTEST: f64 = 0.3;
+const RECOVER: f64 = 1.1;
+const TIGHTEST: f64 = 0.15;
 
 /// What a latency below the baseline weighs. A queue makes work slower, never faster, so a latency below by more than
 /// chance is nearer to the truth, and half the baseline is the truth.
@@ -53,7 +58,11 @@ impl Law {
         self.raises.now_at(base);
         let above = latency.value - base;
         if above < 0.0 && self.probe.is_none() {
-            base += above * weight(base, latency);
+            // Of what was let in at once the short work ends first: until as much ended as is in flight, latencies are too low (the class
+            // `queue`).
+            let short = !self.fresh && seen.count < seen.held;
+            let most = if short { HINT } else { 1.0 };
+            base += above * weight(base, latency).min(most);
         } else if free {
             base += above * HINT;
         }
@@ -194,10 +203,11 @@ impl Law {
         }
         self.slope.add(self.limit, seen.throughput, seen.count);
         let slope = self.slope.estimate();
-        if slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0) {
+        if slope.is_some_and(|slope| slope.value + SUGGESTED * slope.error < 0.0) {
             self.share = (self.share * TIGHTEN).max(TIGHTEST);
         } else {
-            self.share = (self.share * RELAX).min(1.0);
+            let relax = if queue <= 0.0 { RECOVER } else { RELAX };
+            self.share = (self.share * relax).min(1.0);
         }
         let goes_with = slope.is_some_and(|slope| slope.value - CERTAIN * slope.error > GOES_WITH);
         if !goes_with || queue < ALLOWANCE * ENOUGH {

@@ -13,6 +13,8 @@ const LEAST_FIRST: f64 = 0.25;
 /// factor while nothing queues.
 const FIRST_STEP: f64 = 0.2;
 const SPEED_UP: f64 = 2.0;
+/// Where less may queue the limit grows slowly, but at this share of the speed.
+const LEAST_SPEED: f64 = 0.3;
 /// There is no growth beyond this factor without more throughput, whatever the quartile says,
 const CLIMB: f64 = 1.6;
 /// if the mean latency is larger by this factor; what is above goes, at most by the next in a window. It is forgotten by the last for
@@ -21,35 +23,10 @@ const SLOWER: f64 = 1.3;
 const SURPLUS: f64 = 1.1;
 const TAKEN: f64 = 0.7;
 const REPENT: f64 = 1.002;
-/// What is over so soon is a burst, in nanoseconds.
-const BURST: f64 = 1e9;
-/// A burst that left the server with less than this share of its throughput is to be let in: this much more of it.
-const IDLE: f64 = 0.8;
-const BURST_GROWTH: f64 = 1.5;
 /// How quickly it is forgotten where more work made the server slower, for each window.
 const RISE: f64 = 1.002;
 
 impl Law {
-    /// A queue that has gone by itself was a burst. Had it all been let in, it would have been served soon.
-    pub(super) fn survive_burst(&mut self, read: &Read) -> Option<Decision> {
-        let seen = read.seen;
-        if seen.saturated || read.queue > read.allowance * ENOUGH {
-            return None;
-        }
-        let since = self.since.take()?;
-        if seen.opened - since.began > BURST {
-            return None;
-        }
-        // Where more came through after it than in it, it was more than a burst.
-        let now = seen.throughput / (since.done / since.time);
-        if now > 1.0 {
-            return None;
-        }
-        let growth = if now < IDLE { BURST_GROWTH } else { 1.0 };
-        let limit = (since.limit * growth).min(self.ceiling);
-        (limit > self.limit).then(|| go(limit, "grow: a burst"))
-    }
-
     /// Whether more work makes the server slower: where more was in flight less came through, and less than while
     /// nothing queued.
     pub(super) fn watch_crowd(&mut self, read: &Read) -> bool {
@@ -111,9 +88,10 @@ impl Law {
             return go(limit * (1.0 + room), "grow: first");
         }
         // What may queue and does not: as much as a cut would leave.
-        let largest = (limit * FIRST_STEP * self.share * self.share).max(1.0);
+        let slowly = self.share * self.share;
+        let largest = (limit * FIRST_STEP * slowly).max(1.0);
         let least = (read.spare - read.queue).clamp(1.0, largest);
-        let most = (limit * FASTEST).max(least);
+        let most = (limit * FASTEST * slowly.max(LEAST_SPEED)).max(least);
         self.step = (self.step * SPEED_UP).clamp(least, most);
         go((limit + self.step).min(self.ceiling.max(limit)), "grow")
     }

@@ -142,11 +142,14 @@ impl Law {
         let off = latency.value - base;
         let news = off.abs() > (3.0 * latency.error).max(0.1 * base);
         let found = base + off * if news { 1.0 } else { PROOF };
+        let mut believed = true;
         if off <= 0.0 {
             self.base = Some(found);
         } else if less_came_through {
-            self.raise(found, before.limit, before.throughput);
+            believed = self.raise(found, before.limit, before.throughput);
         }
+        // What is not believed will not be the next time either (the class `drift`).
+        let news = news && believed;
         let base = self.base.unwrap_or(latency.value);
         if news && off < 0.0 && !less_came_through && self.limit > self.min {
             // All that was taken away had queued; there may be more.

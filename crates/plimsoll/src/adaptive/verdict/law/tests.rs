@@ -53,6 +53,7 @@ impl Server {
             saturated: demand.is_none_or(|demand| demand >= limit.floor()),
             overloads: 0.0,
             overload_latency: 0.0,
+            late: None,
         }
     }
 }
@@ -196,6 +197,44 @@ fn a_burst_is_let_in_the_next_time() {
     let mut reasons = vec![step(110, None)];
     reasons.extend((111..120).map(|number| step(number, Some(8.0))));
     assert!(reasons.contains(&"grow: a burst"), "{reasons:?}");
+}
+
+/// A server that was idle after a burst, and is full again: nothing is cut for as long as the burst took, and then it is.
+#[test]
+fn nothing_is_cut_for_as_long_as_a_burst_took() {
+    let (mut law, server) = (Law::new(20.0, 1.0), Server::new(40.0, 50e6));
+    feed(&mut law, 0..100, &server);
+    let mut step = |number: u32, demand: Option<f64>| {
+        let decision = law.decide(&server.window(number, law.limit(), demand));
+        law.set(decision.limit);
+        decision.reason
+    };
+    for number in 100..140 {
+        // One window in ten is full.
+        step(number, (number % 10 != 0).then_some(8.0));
+    }
+    let full: Vec<_> = (140..170).map(|number| step(number, None)).collect();
+    assert_eq!(full[0], "keep: a burst", "{full:?}");
+    assert!(full.contains(&"cut: queue"), "{full:?}");
+}
+
+/// What was late after a second is let in for less than a second.
+#[test]
+fn a_burst_that_was_late_is_let_in_in_part() {
+    let (mut law, server) = (Law::new(20.0, 1.0), Server::new(40.0, 50e6));
+    feed(&mut law, 0..100, &server);
+    for number in 100..110 {
+        let decision = law.decide(&server.window(number, law.limit(), Some(8.0)));
+        law.set(decision.limit);
+    }
+    law.set(2000.0);
+    let mut burst = server.window(110, 2000.0, None);
+    (burst.overloads, burst.late) = (burst.count / 2.0, Some(1e9));
+    let decision = law.decide(&burst);
+    law.set(decision.limit.max(2000.0));
+    let after = law.decide(&server.window(111, law.limit(), Some(8.0)));
+    assert_eq!(after.reason, "cut: a burst was late", "{after:?}");
+    assert!((500.0..800.0).contains(&after.limit), "{after:?}");
 }
 
 /// Where more in flight brings less through, that is remembered as a ceiling.

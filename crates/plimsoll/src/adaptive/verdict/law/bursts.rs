@@ -1,0 +1,201 @@
+//! Bursts: what comes all at once, and is served soon if it is let in.
+
+use super::{CERTAIN, Decision, ENOUGH, Law, Read, go};
+use crate::adaptive::verdict::failures::Ask;
+use crate::adaptive::verdict::window::Seen;
+
+/// A spell is no burst if it lasts longer, in nanoseconds.
+const LONGEST: f64 = 4e9;
+/// A burst left the server idle if less than this share of its throughput comes through after it. The fluctuations of a server that is
+/// nearly full are no bursts: they made the limit nine times what six workers can do, and when these became slower everything was late
+/// (class `queue`).
+const IDLE: f64 = 0.65;
+/// By how much more of a burst is let in the next time, and by how much where work was late before.
+const MOST_GROWTH: f64 = 4.0;
+const CAREFUL: f64 = 1.01;
+/// At most so much is let in as comes through in this time, in nanoseconds.
+const WAITS: f64 = 1e9;
+/// A share of late work above which less is let in the next time: as much as comes through in this part of the time after which it was
+/// late.
+const LATE: f64 = 0.02;
+const IN_TIME: f64 = 0.9;
+/// The next spell may last so many times as long before anything is cut.
+const AS_LONG: f64 = 2.0;
+
+/// A time in which something queues, or the limit is in the way.
+#[derive(Clone, Copy, Debug)]
+struct Spell {
+    began: f64,
+    /// The limit then.
+    limit: f64,
+    /// Whether the limit was in the way.
+    full: bool,
+    /// What came through at best, less its error.
+    throughput: f64,
+    count: f64,
+    /// How much ended late, and after what time at least.
+    late: f64,
+    too_late: f64,
+}
+
+/// What came through after a spell, until that tells whether the server was idle.
+#[derive(Clone, Copy, Debug)]
+struct After {
+    spell: Spell,
+    lasted: f64,
+    done: f64,
+    time: f64,
+    count: f64,
+}
+
+/// What is known of bursts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bursts {
+    spell: Option<Spell>,
+    after: Option<After>,
+    /// How long a spell may last before anything is cut.
+    patience: f64,
+    /// Above this limit work was late.
+    most: f64,
+}
+
+impl Bursts {
+    pub(super) const fn new() -> Self {
+        Self {
+            spell: None,
+            after: None,
+            patience: 0.0,
+            most: f64::INFINITY,
+        }
+    }
+
+    /// Adds a window in which something queued or the limit was in the way.
+    fn add(&mut self, seen: &Seen, limit: f64, fresh: bool) {
+        let spell = self.spell.get_or_insert(Spell {
+            began: seen.opened,
+            limit,
+            full: false,
+            throughput: 0.0,
+            count: 0.0,
+            late: 0.0,
+            too_late: f64::INFINITY,
+        });
+        // What is refused while the limit still grows for the first time is no burst.
+        spell.full |= seen.saturated && !fresh;
+        let least = seen.throughput * (1.0 - 1.0 / seen.count.sqrt());
+        spell.throughput = spell.throughput.max(least);
+        spell.count += seen.count;
+        if let Some(after) = seen.late {
+            spell.late += seen.overloads;
+            spell.too_late = spell.too_late.min(after);
+        }
+    }
+
+    /// Whether the spell is as the last ones were, so far.
+    fn is_patient(&self, now: f64) -> bool {
+        self.spell
+            .is_some_and(|spell| now - spell.began < self.patience && !spell.is_late())
+    }
+
+    /// A spell ended.
+    fn end(&mut self, spell: Spell, now: f64) {
+        let lasted = now - spell.began;
+        let too_long = lasted > LONGEST;
+        if spell.full || too_long {
+            self.patience = 0.0;
+        }
+        if too_long {
+            return;
+        }
+        if spell.is_late() {
+            self.most = spell.throughput * spell.too_late * IN_TIME;
+        }
+        if !spell.full {
+            return;
+        }
+        self.after = Some(After {
+            spell,
+            lasted,
+            done: 0.0,
+            time: 0.0,
+            count: 0.0,
+        });
+    }
+}
+
+impl Spell {
+    fn is_late(&self) -> bool {
+        self.late > LATE * self.count
+    }
+}
+
+impl Law {
+    /// A queue that went by itself, and left the server with little to do, was a burst. Had more of it been let in, that would have been
+    /// served soon as well (`spikes`, `bursts`): the next one is, until it is late or takes a second. Nothing is cut for as long as the
+    /// last one took.
+    pub(super) fn watch_burst(&mut self, read: &Read, failures: Ask) -> Option<Decision> {
+        let seen = &read.seen;
+        if seen.saturated || read.queue > read.allowance * ENOUGH {
+            self.bursts.after = None;
+            self.bursts.add(seen, self.limit, self.fresh);
+            if read.queue <= read.allowance * ENOUGH && self.limit >= self.bursts.most {
+                // As much is needed at once while nothing queues.
+                self.bursts.most = f64::INFINITY;
+            }
+            if !self.bursts.is_patient(seen.closed) || failures != Ask::Nothing {
+                return None;
+            }
+            self.met_a_queue();
+            return Some(self.keep("keep: a burst"));
+        }
+        let mut back = None;
+        if let Some(spell) = self.bursts.spell.take() {
+            self.bursts.end(spell, seen.opened);
+            let soon = seen.opened - spell.began < LONGEST;
+            // Where more came through after it than in it, it was more than a burst.
+            let more = seen.throughput > spell.throughput;
+            back = (spell.full && soon && !more).then_some(spell.limit);
+        }
+        if self.limit > self.bursts.most {
+            return Some(go(self.bursts.most.max(self.min), "cut: a burst was late"));
+        }
+        let limit = self.let_in(seen).or(back)?;
+        let limit = limit.min(self.bursts.most).min(self.ceiling);
+        if limit <= self.limit {
+            return None;
+        }
+        self.end_squeeze();
+        Some(go(limit, "grow: a burst"))
+    }
+
+    /// The limit for the next burst, once it is clear that the server was idle after the last one.
+    fn let_in(&mut self, seen: &Seen) -> Option<f64> {
+        let bursts = &mut self.bursts;
+        let after = bursts.after.as_mut()?;
+        let time = seen.closed - seen.opened;
+        after.done += seen.throughput * time;
+        after.time += time;
+        after.count += seen.count;
+        let After {
+            spell,
+            lasted,
+            done,
+            time,
+            count,
+        } = *after;
+        let idle = (-CERTAIN / count.sqrt()).exp().min(IDLE);
+        let now = done / time;
+        if now >= idle * spell.throughput {
+            return None;
+        }
+        bursts.after = None;
+        bursts.patience = (lasted * AS_LONG).min(LONGEST);
+        let most = (spell.throughput * WAITS).max(spell.limit);
+        let growth = (spell.throughput / now).min(MOST_GROWTH);
+        let limit = (spell.limit * growth).min(most);
+        if !spell.is_late() {
+            bursts.most *= CAREFUL;
+        }
+        Some(limit)
+    }
+}
