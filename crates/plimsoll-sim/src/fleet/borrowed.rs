@@ -189,7 +189,7 @@ impl World<'_> {
             }
             Step::Wait => own.waiting.push(rounds + 1),
             Step::Fetch(batch) => self.fetch(process, batch, true),
-            // Refused, as the store has said.
+            // The store has refused the request.
             _ => {}
         }
     }
@@ -271,7 +271,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether it is still waited for.
+    /// Whether the process still waits for the answer to this message.
     fn expects(&mut self, message: &Message) -> Option<bool> {
         let own = &mut self.processes[message.process];
         if let Some((number, leader)) = own.fetch
