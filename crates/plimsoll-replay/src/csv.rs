@@ -15,7 +15,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns of a header. `None` if it names no moment, or nothing that is asked for.
+    /// Reads the columns of a header. `None` if it names no moment, or no field of a request.
     pub(crate) fn read(header: &str, unit: Option<DurationUnit>) -> Option<Self> {
         let header = header.trim_start_matches('\u{feff}');
         let separator = [',', ';', '\t']

@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: no network, no scripts.
+//! A report as one self-contained page, without scripts and without requests to a network.
 
 mod chart;
 mod page;
