@@ -20,7 +20,7 @@ pub enum Class {
     Browse,
     /// A batch job: not critical.
     Batch,
-    /// One client with a far higher load than all others.
+    /// One client with a far higher load than any other.
     Abuser,
 }
 

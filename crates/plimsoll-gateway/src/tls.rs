@@ -1,4 +1,4 @@
-//! TLS: with clients, and with servers.
+//! TLS with clients and with servers.
 
 use std::fmt;
 use std::io;
@@ -37,7 +37,7 @@ fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// Accepts TLS, with HTTP/2 for clients that offer it.
+/// Creates an acceptor of TLS, with HTTP/2 for clients that offer it.
 pub(crate) fn acceptor(spec: &TlsSpec) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(&spec.cert)?;
     let key = PrivateKeyDer::from_pem_file(&spec.key)

@@ -36,7 +36,7 @@ pub struct Tick {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limit {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
     /// The kind of its limiter: a rate or a concurrency limit.
     pub kind: Option<String>,
@@ -167,7 +167,7 @@ pub struct Quotas {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Quota {
-    /// Its name.
+    /// The name of the limit.
     pub limit: String,
     /// The key that it is for, masked.
     pub key: Option<String>,

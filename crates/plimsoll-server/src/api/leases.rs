@@ -28,7 +28,7 @@ const MAX_TTL: u64 = 3_600_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateLease {
-    /// The decision whose permits the lease holds.
+    /// The decision whose permits are held by the lease.
     hold: DecisionRequest,
     #[serde(default = "default_ttl")]
     ttl_ms: u64,
