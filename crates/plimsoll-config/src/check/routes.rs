@@ -232,7 +232,8 @@ pub(super) fn client(context: &Context<'_>) {
         let path = keys(&["client", "header"]);
         uses::header(&client.header, &path, context);
         if file.proxies.is_empty() && !context.broken.has("proxies") {
-            let message = "no proxy is trusted, so nobody can tell an address in this field: did you forget `proxies`?";
+            let message =
+                "no proxy is trusted, so this field is ignored: did you forget `proxies`?";
             context.warn(places.value(&path, message));
         }
     }
