@@ -23,7 +23,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// Its address, without the port.
+    /// The address of the peer, without the port.
     text: HeaderValue,
     scheme: &'static str,
     /// The start of an element of `Forwarded`.

@@ -57,7 +57,7 @@ pub(crate) fn acceptor(spec: &TlsSpec) -> Result<TlsAcceptor, TlsError> {
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) usual: TlsConnector,
-    /// For connections that are upgraded.
+    /// The connector for upgraded connections, which need HTTP/1.1.
     pub(crate) http1: TlsConnector,
 }
 

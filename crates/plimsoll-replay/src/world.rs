@@ -31,7 +31,7 @@ pub(crate) enum Role {
 /// The parts of a request that are kept while it is decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief {
-    /// Its number in the replay.
+    /// The number of the request in the replay.
     pub(crate) number: u64,
     pub(crate) at: i64,
     pub(crate) file: u32,
@@ -91,9 +91,9 @@ type Wakeups = Arc<Mutex<Vec<usize>>>;
 
 /// The permits of a running request.
 enum HeldRequest {
-    /// From a decision of all limits.
+    /// The permits of a decision of all limits.
     Hold(Hold, RecordedResponse),
-    /// From a limit that was asked alone.
+    /// The permit of a limit that decided alone.
     Permit(Permit<'static>, Outcome),
 }
 
@@ -349,7 +349,7 @@ impl World {
         self.run(HeldRequest::Hold(hold, brief.served), brief);
     }
 
-    /// Holds the permit of a limit that was asked alone until the request ends.
+    /// Holds the permit of a limit that decided alone until the request ends.
     pub(crate) fn hold(&mut self, permit: Permit<'_>, brief: &Brief) {
         if !permit.gives_back() {
             return;

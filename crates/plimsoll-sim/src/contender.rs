@@ -81,7 +81,7 @@ impl Contender {
         }
     }
 
-    /// No limit: every request is admitted.
+    /// A contender without a limit, which admits every request.
     #[must_use]
     pub fn none() -> Self {
         Self::fixed_as("none", u64::MAX)

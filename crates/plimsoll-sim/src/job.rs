@@ -14,7 +14,7 @@ pub(crate) struct Request {
     pub(crate) arrived: u64,
     pub(crate) tries: u32,
     pub(crate) kind: RequestKind,
-    /// Its client in the closed loop.
+    /// The turn of its client in the closed loop.
     pub(crate) turn: Option<Turn>,
 }
 

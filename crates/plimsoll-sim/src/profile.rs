@@ -6,7 +6,7 @@ const RAMP_STEP: u64 = NANOS / 10;
 /// A number that changes with time: a constant, steps, straight lines between points, or both.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Profile {
-    /// In order of time. The first value also holds before its point, and the last one forever.
+    /// The points in order of time. The first value also holds before its point, and the last one forever.
     points: Vec<Point>,
 }
 

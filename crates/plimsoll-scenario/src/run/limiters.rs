@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     pub(crate) keys: Option<Box<dyn Keys>>,
     /// Changes the rule to another of the same kind.
     pub(crate) change: Box<Change>,
-    /// Its description.
+    /// The description of the limiter.
     pub(crate) kind: Kind,
     /// Subscribes to its events, by their words.
     pub(crate) listen: Option<Box<Listen>>,

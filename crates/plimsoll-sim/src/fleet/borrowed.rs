@@ -16,7 +16,7 @@ use crate::num::{NANOS, index, whole};
 
 /// A request waits for this many batches, then asks the store on its own.
 const ROUNDS: u32 = 2;
-/// The time for which a store that does not answer is not asked again.
+/// The time for which a process sends no requests to a store that does not answer.
 const LEFT_ALONE: u64 = NANOS / 2;
 /// The interval at which a process without demand checks for demand.
 const IDLE: u64 = NANOS / 10;
