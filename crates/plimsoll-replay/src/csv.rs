@@ -62,7 +62,7 @@ impl Columns {
             }
         }
         if count < self.of.len() || values.next().is_some() {
-            return Err("it has not as many values as the header");
+            return Err("it does not have as many values as the header");
         }
         to.complete()
     }

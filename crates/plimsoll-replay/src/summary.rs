@@ -346,7 +346,7 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
             false => parts.join(", "),
         };
         notes.push(format!(
-            "{} was not asked for {}: their lines have no {what}.",
+            "{} does not apply to {}: their lines have no {what}.",
             limit.limit,
             many(limit.without_key, "request")
         ));
@@ -367,7 +367,7 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
     if done.bad_targets > 0 {
         let requests = many(done.bad_targets, "request");
         notes.push(format!(
-            "Left out, because its target is no path: {requests}."
+            "Left out, because the target is not a path: {requests}."
         ));
     }
     for log in &logs {

@@ -271,7 +271,7 @@ impl<'a> Checker<'a> {
             };
             let more = self.part(name, &path, trail);
             if let Some(twice) = more.iter().find(|part| parts.contains(part)) {
-                let message = format!("`{twice}` would be asked twice");
+                let message = format!("`{twice}` would be applied twice");
                 context.note(places.value(&path, message));
                 continue;
             }

@@ -78,7 +78,7 @@ impl<'a> Checker<'a> {
             }
             let more = self.parts(words.as_slice(), &path, several, &mut Vec::new());
             if let Some(twice) = more.iter().find(|part| parts.contains(part)) {
-                let message = format!("`{twice}` would be asked twice");
+                let message = format!("`{twice}` would be applied twice");
                 context.note(context.places.value(&path, message));
             }
             if name == "limits" {

@@ -99,7 +99,7 @@ fn too_many_leases() -> Problem {
         StatusCode::SERVICE_UNAVAILABLE,
         "about:blank",
         "Service Unavailable",
-        "this server keeps as many leases as it may",
+        "this server has its maximum number of leases",
     )
 }
 
@@ -164,5 +164,5 @@ fn take(state: &State, id: &str) -> Option<Hold> {
 }
 
 fn lease_not_found() -> Problem {
-    Problem::not_found("there is no such lease: it was released, or its time was up")
+    Problem::not_found("there is no such lease: it was released or has expired")
 }

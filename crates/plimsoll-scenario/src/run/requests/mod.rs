@@ -249,7 +249,7 @@ impl Session {
         }
         let differs = |it: &Remaining| {
             let got = match left.get(&it.limit) {
-                None => "no such limit asked by this request".to_owned(),
+                None => "no such limit in the decision of this request".to_owned(),
                 Some(None) => "none that is known".to_owned(),
                 Some(Some(left)) if *left == it.amount => return None,
                 Some(Some(left)) => left.to_string(),
