@@ -28,7 +28,7 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub struct Age {
     /// After this time, plus or minus ten per cent, a connection accepts no new requests, so that clients reconnect and spread over servers.
     pub most: Duration,
-    /// The time that requests in progress have then.
+    /// The time that requests in progress then have.
     pub grace: Duration,
 }
 
@@ -44,7 +44,8 @@ pub struct HttpPort {
 }
 
 impl HttpPort {
-    /// `head` is the timeout for the head of a request and for its body. `last` is how long requests in progress may take after the
+    /// Creates a port. `head` is the timeout for the head of a request and for its body. `last` is how long requests in progress
+    /// may take after the
     /// port begins to drain.
     #[must_use]
     pub const fn new(head: Duration, last: Duration, connections: Places) -> Self {

@@ -46,7 +46,7 @@ struct Named {
     cost: Option<u64>,
 }
 
-/// The HTTP request that a client of this server wants to have checked.
+/// The HTTP request to be checked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {

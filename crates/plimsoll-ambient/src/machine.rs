@@ -75,7 +75,7 @@ pub(crate) fn allowed_cores(root: &Root) -> Result<f64, SourceError> {
     files::read(&status, expected, parse::allowed_cores).map(as_cores)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 processors")]
+#[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 processors")]
 fn as_cores(count: u64) -> f64 {
     count as f64
 }

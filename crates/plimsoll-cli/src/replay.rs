@@ -127,7 +127,7 @@ impl Threshold {
             None => ("of all requests".to_owned(), report.refused_share),
             Some(name) => {
                 let limit = report.limits.iter().find(|limit| limit.limit == *name)?;
-                (format!("of what {name} was asked"), limit.refused_share)
+                (format!("of the requests of {name}"), limit.refused_share)
             }
         };
         (refused > self.share).then(|| {

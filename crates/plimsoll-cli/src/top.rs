@@ -33,7 +33,7 @@ const AFTER: &str = "\
 Colours are those of the terminal; there are none where NO_COLOR is set.
 
 Exit status:
-  0   whoever looked has left, or the table was printed
+  0   the user quit, or the table was printed
   1   the server does not answer (--once)
   2   the arguments are wrong, or there is no terminal
 

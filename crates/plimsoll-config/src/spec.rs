@@ -217,7 +217,7 @@ pub(crate) struct RouteEntry {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
-    expecting = "how the address of a client is told, such as { header: cf-connecting-ip }"
+    expecting = "the header field with the address of a client, such as { header: cf-connecting-ip }"
 )]
 pub(crate) struct Client {
     /// The header field that holds it: a single address, or `forwarded`; `x-forwarded-for` unless set.

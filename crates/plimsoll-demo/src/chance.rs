@@ -11,7 +11,7 @@ impl Chance {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// From 0, inclusive, to 1.
+    /// The next number, from 0 (inclusive) to 1 (exclusive).
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub(crate) fn share(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;

@@ -218,7 +218,7 @@ async fn until(is_so: impl Fn() -> bool) -> bool {
     timeout(SOON, waits).await.is_ok()
 }
 
-/// Makes one run. Returns it, and whether it was ended early.
+/// Makes one run. Returns its results, and whether it was ended early.
 async fn run(
     upstream: &Upstream,
     to: SocketAddr,

@@ -16,7 +16,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Its name.
+    /// The name of the run.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -85,7 +85,7 @@ impl Run {
                     continue;
                 }
             }
-            // A refusal is fast, but no fast answer.
+            // A refusal is fast, but it does not count as a fast answer.
             times.push(match sample.outcome {
                 Outcome::Good => sample.took,
                 _ => PATIENCE,
@@ -138,7 +138,7 @@ mod tests {
         let sums = run.sums(Class::Browse, None);
         assert_eq!((sums.sent, sums.good, sums.refused), (100, 98, 2));
         assert_eq!(sums.p99, Some(Duration::from_millis(10)));
-        // It was ended after two seconds.
+        // The run was ended after two seconds.
         assert_eq!(sums.goodput, 49.0);
         assert_eq!(sums.reasons[&("slots".to_owned(), "full".to_owned())], 2);
         run.samples.push(sample(1999, 1, Outcome::Failed));

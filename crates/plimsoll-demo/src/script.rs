@@ -20,7 +20,7 @@ pub enum Class {
     Browse,
     /// A batch job: not critical.
     Batch,
-    /// One client with a far higher load than all others.
+    /// One client with a far higher load than any other.
     Abuser,
 }
 
@@ -28,7 +28,7 @@ impl Class {
     /// All classes, the most important first.
     pub const ALL: [Self; 4] = [Self::Checkout, Self::Browse, Self::Batch, Self::Abuser];
 
-    /// Its name.
+    /// The name of the class.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Class {
         }
     }
 
-    /// Its priority, as the value of the priority header.
+    /// The priority of the class, as the value of the priority header.
     #[must_use]
     pub const fn priority(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Class {
         }
     }
 
-    /// Its requests a second.
+    /// The requests per second of the class.
     pub(crate) const fn rate(self) -> f64 {
         match self {
             Self::Checkout => 20.0,
@@ -69,7 +69,7 @@ impl Class {
         }
     }
 
-    /// The number of its clients, each with a key.
+    /// The number of clients of the class, each with a key.
     pub(crate) const fn callers(self) -> u32 {
         match self {
             Self::Checkout => 20,
@@ -109,7 +109,7 @@ impl Stage {
         }
     }
 
-    /// Its start and its end, as fractions of the run.
+    /// The start and the end of the stage, as fractions of the run.
     #[must_use]
     pub const fn span(self) -> (f64, f64) {
         match self {

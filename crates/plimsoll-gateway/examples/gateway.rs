@@ -1,4 +1,4 @@
-//! A gateway in a program of one's own: `cargo run --example gateway -- examples/config/gateway.yaml`.
+//! A gateway that is embedded in a program: `cargo run --example gateway -- examples/config/gateway.yaml`.
 
 use std::error::Error;
 

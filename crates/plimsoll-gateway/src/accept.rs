@@ -48,7 +48,7 @@ type Stack = Estimated<Limited>;
 #[derive(Clone)]
 struct Stacks {
     http1: Stack,
-    /// With a time-out for streams that are not read. In HTTP/1, [`ClientIo`] detects a connection that is not read.
+    /// The services with a time-out for streams that are not read. In HTTP/1, [`ClientIo`] detects a connection that is not read.
     http2: Stack,
 }
 

@@ -96,7 +96,7 @@ mod tests {
         let now = Instant::now();
         let budget = Budget::new(20, 1, now);
         (0..100_000).for_each(|_| budget.request());
-        // A hundred thousand in 1,000 seconds are a thousand in a window.
+        // A hundred thousand requests in 1,000 seconds are a thousand in a window.
         assert_eq!(taken(&budget, now + 100 * WINDOW), 200 + 10);
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-/// Writes [`Fault`] from rows of a variant, its status, its name in metrics and responses, and a sentence for whoever asked.
+/// Writes [`Fault`] from rows of a variant, its status, its name in metrics and responses, and a sentence for the client.
 macro_rules! faults {
     ($($fault:ident, $status:ident, $word:literal, $detail:literal;)*) => {
         /// A failure that the gateway answers itself.
@@ -22,7 +22,7 @@ macro_rules! faults {
                 }
             }
 
-            /// Its name in metrics and responses.
+            /// The name of the fault in metrics and responses.
             pub(crate) const fn word(self) -> &'static str {
                 match self {
                     $(Self::$fault => $word,)*

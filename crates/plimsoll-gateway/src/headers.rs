@@ -23,7 +23,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// Its address, without the port.
+    /// The address of the peer, without the port.
     text: HeaderValue,
     scheme: &'static str,
     /// The start of an element of `Forwarded`.
@@ -190,7 +190,7 @@ fn extend(headers: &mut HeaderMap, name: HeaderName, last: &HeaderValue) {
     }
 }
 
-/// HTTP/2 may divide cookies over several lines; HTTP/1.1 has one (RFC 9113, 8.2.3).
+/// Joins the cookies of a request in one line: HTTP/2 may divide them over several, HTTP/1.1 has one (RFC 9113, 8.2.3).
 pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     if headers.get_all(COOKIE).iter().nth(1).is_none() {
         return;

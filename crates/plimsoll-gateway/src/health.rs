@@ -90,18 +90,18 @@ mod tests {
         }
         assert!(health.failed(&rules, at(0)));
         assert_eq!(health.ejected(at(0)), 5000);
-        // Requests that were in flight do not prolong it.
+        // Requests that were in flight do not prolong the ejection.
         assert!(!health.failed(&rules, at(100)));
         assert_eq!(
             (health.ejected(at(4000)), health.ejected(at(5000))),
             (1000, 0)
         );
-        // One more failure is enough then, and it is twice as long.
+        // After an ejection one more failure is enough, and the next ejection is twice as long.
         assert!(health.failed(&rules, at(5000)));
         assert_eq!(health.ejected(at(5000)), 10_000);
         health.succeeded();
         assert!(!health.failed(&rules, at(20_000)));
-        // Never longer than the longest ejection.
+        // An ejection is never longer than the maximum.
         for round in 0..30 {
             let now = at(1_000_000 * (round + 1));
             while !health.failed(&rules, now) {}

@@ -24,12 +24,12 @@ impl IdleTimeout {
         }
     }
 
-    /// The next part has arrived: the time starts anew with the next wait.
+    /// Restarts the time at the next wait, because the next part has arrived.
     pub(crate) const fn reset(&mut self) {
         self.waits = false;
     }
 
-    /// To be called when the stream is pending. Ready when the wait has lasted too long.
+    /// Polls the timer while the stream is pending. Ready when the wait has lasted too long.
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.waits {
             self.waits = true;

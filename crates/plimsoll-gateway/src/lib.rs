@@ -169,7 +169,7 @@ impl Gateway {
         })
     }
 
-    /// The addresses that it listens on.
+    /// The addresses on which the gateway listens.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.listeners
             .iter()
@@ -194,7 +194,7 @@ impl Gateway {
         &self.counts
     }
 
-    /// Serves until `stop` is ready, then drains: no connection is accepted any more, and open requests have the time of
+    /// Serves until `stop` is ready, then drains: the gateway accepts no more connections, and open requests have
     /// [`Settings::drain`] to end.
     ///
     /// Connections are served by worker threads. Each worker has connections to servers of its own.

@@ -54,7 +54,7 @@ pub(crate) struct ServerView {
     pub(crate) answered: u64,
     /// The number of requests without a response, with a 5xx, or with a response that broke off.
     pub(crate) failed: u64,
-    /// The time until its ejection ends. It gets requests meanwhile only if all servers are ejected.
+    /// The time until its ejection ends. Meanwhile it gets requests only if all servers are ejected.
     pub(crate) ejected_for: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The service behind the limits: forwards requests to servers.
+//! The service behind the limits, which forwards requests to servers.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -91,7 +91,7 @@ impl Shared {
                     tracing::warn!(fault = fault.word(), "a request was not passed on");
                 }
                 let mut response = fault.response().map(ResponseBody::own);
-                // No more is read from a client that sends malformed requests.
+                // Nothing more is read from a client that sends malformed requests.
                 if is_http1 && response.status().is_client_error() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
@@ -210,7 +210,7 @@ impl Shared {
                 }
                 Some(Err(SendError::NotSent(_))) => Fault::BrokenAnswer,
                 Some(Err(SendError::Failed(error))) => {
-                    // A body that fails ends the exchange too: then it is the client's fault.
+                    // A request body that fails also ends the exchange. Then the fault is that of the client.
                     if let Some(fault) = exchange.progress.as_ref().and_then(|it| it.fault()) {
                         return Err(fault);
                     }
@@ -321,7 +321,7 @@ impl Exchange {
         }
         hyper::ext::on_informational(request, move |response| {
             if response.status() == StatusCode::CONTINUE {
-                // It is sent to the client when the body is asked for.
+                // hyper sends it to the client when the body is polled.
                 if let Some(progress) = &progress {
                     progress.wanted.notify_one();
                 }
@@ -364,7 +364,7 @@ async fn within<T>(
                 let (frames, waits) = progress.state();
                 let end = match progress.ended() {
                     Some(ended) => ended + longest,
-                    // The client is awaited, which has a time-out of its own; or the server has read more of the request.
+                    // The client is slow, which has its own time-out, or the server has read more of the request.
                     None if waits || frames != seen => now + longest,
                     None => return None,
                 };

@@ -69,7 +69,7 @@ impl Progress {
         BodyError(fault)
     }
 
-    /// The time at which all of it was sent.
+    /// The time at which the whole body was sent.
     pub(crate) fn ended(&self) -> Option<Instant> {
         self.ended.get().copied()
     }
@@ -94,7 +94,7 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 impl RequestBody {
-    /// A body that forwards at most `most` bytes. With `is_held`, none before the server wants it.
+    /// A body that forwards at most `most` bytes. With `is_held`, it forwards none before the server wants the body.
     pub(crate) fn new(
         body: FromClient,
         most: u64,

@@ -36,7 +36,7 @@ impl Scan {
         self.state = State::Upgraded;
     }
 
-    /// A response was sent, so the next bytes are a head.
+    /// Expects a head next, because a response was sent.
     pub(crate) fn next(&mut self) {
         if self.state == State::Unknown {
             *self = Self::default();
@@ -133,7 +133,7 @@ mod tests {
 
     fn scan(text: &[u8]) -> Result<(), Fault> {
         let whole = Scan::default().see(text);
-        // In parts of any size the same is found.
+        // The result does not depend on the size of the parts.
         for size in 1..text.len() {
             let mut scan = Scan::default();
             let parts = text.chunks(size).try_for_each(|part| scan.see(part));
@@ -166,7 +166,7 @@ mod tests {
                 b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n",
                 Fault::BothLengths,
             ),
-            // The one that follows another is looked at too.
+            // A head that follows another request is scanned too.
             (
                 b"POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\nxGET / HTTP/1.1\n",
                 Fault::BareLineFeed,

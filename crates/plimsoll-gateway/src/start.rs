@@ -104,7 +104,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::NoServer => f.write_str(
-                "nothing says which servers are behind the gateway: expected a file with `gateway`, or --to http://127.0.0.1:9000",
+                "no upstream server is configured: expected a file with `gateway`, or --to http://127.0.0.1:9000",
             ),
             Self::TwoGateways => f.write_str("the file has a `gateway` of its own: leave out --to"),
             Self::Tls(error) => error.fmt(f),

@@ -1,4 +1,4 @@
-//! TLS: with clients, and with servers.
+//! TLS with clients and with servers.
 
 use std::fmt;
 use std::io;
@@ -37,7 +37,7 @@ fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// Accepts TLS, with HTTP/2 for clients that offer it.
+/// Creates an acceptor of TLS, with HTTP/2 for clients that offer it.
 pub(crate) fn acceptor(spec: &TlsSpec) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(&spec.cert)?;
     let key = PrivateKeyDer::from_pem_file(&spec.key)
@@ -57,7 +57,7 @@ pub(crate) fn acceptor(spec: &TlsSpec) -> Result<TlsAcceptor, TlsError> {
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) usual: TlsConnector,
-    /// For connections that are upgraded.
+    /// The connector for upgraded connections, which need HTTP/1.1.
     pub(crate) http1: TlsConnector,
 }
 

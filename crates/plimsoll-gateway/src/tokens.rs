@@ -69,11 +69,11 @@ impl Tokens {
     fn keep(&mut self, data: &[u8]) {
         let data = &data[data.len().saturating_sub(KEPT)..];
         if self.tail.len() + data.len() > 2 * KEPT {
-            // Not at every part, because it moves the stored bytes.
+            // Not for every part, because removing bytes moves the stored ones.
             let start = self.tail.len().saturating_sub(KEPT);
             self.tail.drain(..start);
             if self.is_stream {
-                // It is still a line of data.
+                // The cut line is still marked as data.
                 self.tail.splice(..5.min(start), *b"data:");
             }
         }
@@ -90,7 +90,7 @@ impl Tokens {
     }
 }
 
-/// The tokens of the last object `"usage": {…}` in a text. Inside of a JSON string its quotation marks would be escaped.
+/// The tokens of the last object `"usage": {…}` in a text. Within a JSON string its quotation marks would be escaped.
 fn usage_in(text: &[u8]) -> Option<u64> {
     const NAME: &[u8] = b"\"usage\"";
     let starts: Vec<usize> = memmem::find_iter(text, NAME).collect();
@@ -147,7 +147,7 @@ mod tests {
     fn whole_answers() {
         let text = br#"{"choices":[{"message":{"content":"\"usage\": {\"total_tokens\": 9}"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#;
         assert_eq!(read("application/json", &[text]).0, 7);
-        // In parts of any size.
+        // The result does not depend on the size of the parts.
         for size in 1..text.len() {
             let parts: Vec<&[u8]> = text.chunks(size).collect();
             assert_eq!(read("application/json", &parts).0, 7, "{size}");
@@ -172,11 +172,11 @@ mod tests {
             let (total, is_final, _) = read(STREAM, &parts);
             assert_eq!((total, is_final), (12, true), "{size}");
         }
-        // The other shape, in which the whole response stands in the last event.
+        // The other format, in which the last event contains the whole response.
         let text =
             b"event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":8}}}\n\n";
         assert_eq!(read(STREAM, &[text]).0, 8);
-        // A line that never ends is not kept.
+        // A line without an end is not stored in full.
         let many = vec![&b"data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..]; 10_000];
         let (total, is_final, kept) = read(STREAM, &many);
         assert_eq!((total, is_final), (0, false));

@@ -67,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// The response was `101 Switching Protocols`.
+    /// Marks the connection as upgraded, after `101 Switching Protocols`.
     pub(crate) fn upgraded(&self) {
         self.phase.store(UPGRADED, Ordering::Release);
     }
@@ -181,7 +181,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> ClientIo<T> {
         true
     }
 
-    /// The result of a write, or an error if the client has read nothing for too long.
+    /// Passes on the result of a write, or returns an error if the client has read nothing for too long.
     fn watch<W>(
         &mut self,
         cx: &mut Context<'_>,
@@ -232,7 +232,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for ClientIo<T> {
         let Err(fault) = this.scan.see(&buf.filled()[before..]) else {
             return Poll::Ready(Ok(()));
         };
-        // hyper does not get these bytes. While a request is open no response can be written: the connection ends.
+        // hyper does not receive these bytes. While a request is open, no response can be written, so the connection ends.
         buf.set_filled(before);
         this.fault = Some(fault);
         if this.wire.phase() == IDLE {

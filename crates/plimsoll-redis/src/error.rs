@@ -155,7 +155,7 @@ impl StoreErrorKind {
             Self::BadAddress => "the address of the store cannot be used",
             Self::Unreachable => "the store cannot be reached",
             Self::TimedOut => "the store did not answer in time",
-            Self::CircuitOpen => "the store is not asked: it did not answer lately",
+            Self::CircuitOpen => "the store is not called, because it did not answer recently",
             Self::WrongType => "something else is kept at the key",
             Self::ScriptKilled => "the script was killed",
             Self::Busy => "the store is busy with another script",

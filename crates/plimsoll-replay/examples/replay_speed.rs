@@ -1,12 +1,13 @@
-//! How fast logs are replayed, and in how much memory.
+//! Measures the speed and the memory of a replay.
 //!
 //! ```console
 //! cargo run --release -p plimsoll-replay --example replay_speed -- [LINES] [KEYS] [combined|json] [RATE]
 //! ```
 //!
-//! Writes a log of so many lines into the directory of temporary files, replays it, and prints the processor time and the largest
-//! resident size. The same numbers give the same log. The rate of each client is 5/s unless set; with one such as 10/d clients are
-//! not forgotten.
+//! Writes a log with this number of lines into the directory of temporary files, replays it, and prints the processor time and
+//! the largest
+//! resident size. The same numbers give the same log. The rate of each client is 5/s by default; with one such as 10/d, clients
+//! are not evicted.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -24,7 +25,7 @@ routes:
   - { match: /**, limits: [per_client, slots] }
 ";
 
-/// A thousand requests a second; some clients come much more often than others.
+/// Writes the log: a thousand requests a second, with some clients much more frequent than others.
 fn write_log(path: &Path, lines: u64, keys: u64, json: bool) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

@@ -6,11 +6,11 @@ use crate::time::{self, DurationUnit, Stamp};
 /// Reads lines of the common and the combined format.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Common {
-    /// The moment that was read last: many lines have the same.
+    /// The last moment that was read, because many lines have the same one.
     last: Option<([u8; 26], Stamp)>,
     /// The unit of trailing whole numbers, if they are durations.
     unit: Option<DurationUnit>,
-    /// Whether anybody asks for the referer and the agent.
+    /// Whether a configuration may use the referer or the agent.
     named: bool,
 }
 
@@ -23,7 +23,7 @@ impl Common {
         }
     }
 
-    /// `CLIENT IDENT USER [MOMENT] "REQUEST" STATUS BYTES "REFERER" "AGENT" …`.
+    /// Reads `CLIENT IDENT USER [MOMENT] "REQUEST" STATUS BYTES "REFERER" "AGENT" …`.
     pub(crate) fn read(&mut self, line: &str, to: &mut Record) -> Result<(), Why> {
         let bytes = line.as_bytes();
         let open = memchr::memchr(b'[', bytes).ok_or("it has no moment in brackets")?;
@@ -66,7 +66,7 @@ impl Common {
         }
     }
 
-    /// The fields after the bytes: the referer, the agent, and those that servers append.
+    /// Reads the fields after the bytes: the referer, the agent, and those that servers append.
     fn appended(&self, rest: Rest<'_>, to: &mut Record) {
         let (mut quoted, mut late) = (0, None);
         for part in rest {
@@ -91,8 +91,8 @@ impl Common {
         to.duration = to.duration.or(late);
     }
 
-    /// A number with a point is nginx' `$request_time`, and one with `ms` is Traefik's duration. Whole numbers are durations only if a
-    /// unit is set.
+    /// Parses a duration. A number with a point is nginx' `$request_time`, and one with `ms` is Traefik's duration. Whole numbers
+    /// are durations only if a unit is set.
     fn duration(&self, text: &str) -> Option<u64> {
         let (name, value) = match text.as_bytes().first() {
             Some(b'0'..=b'9') => ("", text),
@@ -108,7 +108,7 @@ impl Common {
     }
 }
 
-/// The fields before the moment: `CLIENT IDENT USER`, or with the host before them.
+/// Reads the fields before the moment: `CLIENT IDENT USER`, or with the host before them.
 fn who(text: &str, to: &mut Record) {
     let (first, rest) = record::words(text).unwrap_or((text, ""));
     to.set_client(first);
@@ -121,13 +121,14 @@ fn who(text: &str, to: &mut Record) {
     }
 }
 
-/// Whether it is a list of addresses.
+/// Whether a text is a list of addresses.
 fn is_forwarded(text: &str) -> bool {
     let first = text.split(',').next().unwrap_or_default().trim();
     record::address(first).is_some()
 }
 
-/// Envoy's default: `[START] "REQUEST" STATUS FLAGS RECEIVED SENT MILLIS UPSTREAM "FORWARDED" "AGENT" "ID" "HOST" "UPSTREAM"`.
+/// Reads Envoy's default format: `[START] "REQUEST" STATUS FLAGS RECEIVED SENT MILLIS UPSTREAM "FORWARDED" "AGENT" "ID" "HOST"
+/// "UPSTREAM"`.
 pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
     let (stamp, rest) = line
         .strip_prefix('[')
@@ -145,7 +146,7 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
     let mut quoted = Vec::new();
     for part in rest {
         match part {
-            // Newer versions have details in quotes or words here: only numbers matter.
+            // Newer versions have details in quotes or words here. Only the numbers are used.
             Part::Plain(text) => plain.push(text),
             Part::Quoted(text) => quoted.push(text),
         }
@@ -174,7 +175,7 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
     to.complete()
 }
 
-/// Lines that begin with a moment; a method and a path may follow.
+/// Reads a line that begins with a moment; a method and a path may follow.
 pub(crate) fn times(line: &str, to: &mut Record) -> Result<(), Why> {
     let mut words = line.split_whitespace();
     let stamp = words
@@ -238,7 +239,7 @@ impl<'a> Iterator for Rest<'a> {
                 break;
             }
         }
-        // Quotes that do not end: the rest of the line.
+        // An unterminated quote: its text is the rest of the line.
         self.0 = "";
         Some(Part::Quoted(inner))
     }

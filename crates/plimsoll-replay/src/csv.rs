@@ -15,7 +15,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns of a header. `None` if it names no moment, or nothing that is asked for.
+    /// Reads the columns of a header. `None` if it names no moment, or no field of a request.
     pub(crate) fn read(header: &str, unit: Option<DurationUnit>) -> Option<Self> {
         let header = header.trim_start_matches('\u{feff}');
         let separator = [',', ';', '\t']
@@ -62,7 +62,7 @@ impl Columns {
             }
         }
         if count < self.of.len() || values.next().is_some() {
-            return Err("it has not as many values as the header");
+            return Err("it does not have as many values as the header");
         }
         to.complete()
     }

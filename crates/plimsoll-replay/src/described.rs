@@ -1,9 +1,9 @@
-//! Limits in the words of a file, and with other numbers.
+//! Limits as they are written in a file, and copies of them with other numbers.
 
 use plimsoll_config::{Config, ConfigError, Format};
 use serde_json::Value;
 
-/// The limits of a configuration, with every default, as they can be read again.
+/// The limits of a configuration with every default, as a document that [`read`] accepts.
 pub(crate) fn document(config: &Config) -> Value {
     let mut document: Value = serde_json::from_str(&config.to_json()).unwrap_or_default();
     // Fields that describe limits and routes and have no effect.
@@ -54,7 +54,7 @@ pub(crate) fn is_bare(limit: &Value) -> bool {
     field(limit).is_some() && limit.get("queue").is_none_or(Value::is_null)
 }
 
-/// Whether a limit has one number that says how much it is, and which it is.
+/// The number of a limit that consists of one number. `None` for any other limit.
 pub(crate) fn number(limit: &Value) -> Option<u64> {
     limit.get(field(limit)?)?.as_u64()
 }
@@ -67,7 +67,7 @@ fn field(limit: &Value) -> Option<&'static str> {
     }
 }
 
-/// The same limit with another number. A burst stays in proportion.
+/// Returns the same limit with another number. A burst stays in proportion.
 pub(crate) fn with_number(limit: &Value, to: u64) -> Option<Value> {
     let field = field(limit)?;
     let before = limit.get(field)?.as_u64()?.max(1);
@@ -84,7 +84,7 @@ pub(crate) fn with_number(limit: &Value, to: u64) -> Option<Value> {
     Some(limit)
 }
 
-/// Reads a document again.
+/// Reads a document into a configuration.
 pub(crate) fn read(document: &Value) -> Result<Config, ConfigError> {
     Config::from_str("candidate.json", &document.to_string(), Format::Json)
 }

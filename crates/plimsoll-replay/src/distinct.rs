@@ -9,7 +9,7 @@ const EXACT: usize = 2048;
 /// The binary logarithm of the number of registers: the standard error is 1.6 %.
 const BITS: u32 = 12;
 
-/// Counts different keys: exactly while they are few, then by `HyperLogLog`.
+/// A counter of distinct keys: exact while they are few, then a `HyperLogLog`.
 #[derive(Debug)]
 pub(crate) enum Distinct {
     Exact(HashSet<u64, BuildHasherDefault<Hashed>>),
@@ -22,7 +22,7 @@ impl Default for Distinct {
     }
 }
 
-/// For keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Debug, Default)]
 pub(crate) struct Hashed(u64);
 

@@ -15,7 +15,7 @@ pub(crate) enum Field {
     DurationOf,
     Method,
     Target,
-    /// A path, where there is no target.
+    /// A path, used if there is no target.
     Path,
     /// Method, target and version.
     Request,
@@ -26,7 +26,7 @@ pub(crate) enum Field {
     Sent,
     Received,
     Header(&'static str),
-    /// A header field of its own name, behind this many letters.
+    /// A header field, whose name follows a prefix of this many letters.
     Prefixed(usize),
 }
 
@@ -106,7 +106,7 @@ impl Field {
         match self {
             Self::Start | Self::End => {
                 let stamp = time::any(text.as_bytes()).ok_or("its moment cannot be read")?;
-                // If a line has both, the arrival.
+                // If a line has both, the arrival is used.
                 if self == Self::Start || !to.starts {
                     (to.stamp, to.rough, to.starts) =
                         (stamp.nanos, stamp.rough, self == Self::Start);
@@ -144,7 +144,7 @@ impl Field {
     }
 }
 
-/// A number that may have a fraction of nothing, as serialisers of floats write it.
+/// Parses a whole number that may have a fraction of zero, as serialisers of floats write it.
 fn whole(text: &str) -> Option<u64> {
     let text = text.trim();
     let text = text.split_once('.').map_or(text, |(whole, _)| whole);

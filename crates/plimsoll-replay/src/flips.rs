@@ -26,10 +26,10 @@ pub(crate) struct Flips {
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     pub(crate) requests: u64,
-    /// By the limit that refuses them now, or refused them before.
+    /// The number of requests, by the limit that refuses them in one of the configurations.
     pub(crate) limits: HashMap<String, u64>,
     pub(crate) routes: HashMap<Option<usize>, u64>,
-    /// By limit and key.
+    /// The number of requests, by limit and key.
     pub(crate) keys: TopKeys,
 }
 
@@ -45,7 +45,7 @@ impl Side {
 }
 
 impl Flips {
-    /// Adds the decision of one configuration. `route` is that of the new one.
+    /// Adds the decision of one configuration. `route` is the route of the request in the new one.
     pub(crate) fn decided(
         &mut self,
         number: u64,

@@ -108,7 +108,8 @@ impl Parser {
         }
     }
 
-    /// The format of a log that begins with these lines: the one that most of them can be read in. `None` if none of them can.
+    /// Detects the format of a log that begins with these lines: the one in which most of them can be read. `None` if none of
+    /// them can be read.
     pub(crate) fn detect<'l>(
         lines: &(impl Iterator<Item = &'l str> + Clone),
         hints: &Hints,
@@ -121,16 +122,16 @@ impl Parser {
                 matches!(parser.parse(line, &mut record), Ok(Parsed::Request))
             };
             let count = lines.clone().filter(reads).count();
-            // Anything may begin with a digit: of a list of moments most lines are some.
+            // Lines of any text may begin with a digit, so at least half of the lines must be moments.
             let is = format != LogFormat::Times || count * 2 >= lines.clone().count();
             (if is { count } else { 0 }, format)
         });
-        // Of equal ones the first.
+        // If several formats read equally many lines, the first one.
         let best = tried.rev().max_by_key(|(count, _)| *count)?;
         (best.0 > 0).then(|| Self::new(best.1, hints))
     }
 
-    /// Reads a line into a record that is clear.
+    /// Reads a line into a cleared record.
     pub(crate) fn parse(&mut self, line: &str, to: &mut Record) -> Result<Parsed, Why> {
         if line.is_empty() || line.starts_with('#') {
             return Ok(Parsed::Nothing);

@@ -67,17 +67,17 @@ pub(crate) struct Lines {
     start: usize,
     end: usize,
     ended: bool,
-    /// Whether the rest of a line that is too long is passed over.
+    /// Whether the rest of a line is being skipped, because the line is too long.
     skips: bool,
-    /// Why reading ended, if it failed.
+    /// The error at which reading ended, if it failed.
     failed: Option<io::Error>,
 }
 
-/// A line, or why there is none.
+/// A line, or the reason why there is none.
 pub(crate) enum Line<'a> {
     Text(&'a [u8]),
     TooLong,
-    /// Reading failed; there are no more.
+    /// Reading failed. No more lines follow.
     Failed(io::Error),
     End,
 }
@@ -95,7 +95,7 @@ impl Lines {
         }
     }
 
-    /// The whole lines at the start, as far as they are read at once.
+    /// The whole lines at the start, as far as one read returns them.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Lines {
             return Err(error);
         }
         let text = &self.buffer[self.start..self.end];
-        // A line that is cut off is not looked at.
+        // A line that is cut off is not used.
         let end = memchr::memrchr(b'\n', text).map_or(text.len(), |at| at + 1);
         Ok(&text[..end])
     }
@@ -152,7 +152,7 @@ impl Lines {
             }
             looked = text.len();
             if looked > LONGEST {
-                // Only that it goes on is of interest.
+                // The content of the line is not needed until its end.
                 self.skips = true;
                 (self.start, looked) = (self.end, 0);
             }

@@ -1,4 +1,4 @@
-//! Lines of JSON: those of Caddy, of Traefik and of Envoy, and of others whose fields have the same names or nginx'.
+//! Lines of JSON: those of Caddy, Traefik and Envoy, and of any server whose fields have the same names or those of nginx.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -93,7 +93,7 @@ impl<'l> Visitor<'l> for Object<'_, '_, 'l> {
     }
 }
 
-/// A text, or a number as it would be written. The first of a list.
+/// A text, a number as it is written, or the first of a list of them.
 #[derive(Default)]
 struct Text<'l>(Cow<'l, str>);
 
@@ -159,7 +159,7 @@ impl<'l> serde::Deserialize<'l> for Text<'l> {
 mod tests {
     use super::*;
 
-    /// What a line says: read quickly if it can be, and in any way.
+    /// Whether the fast path reads a line, and the record that either path reads.
     fn read(line: &str) -> (bool, Result<String, &'static str>) {
         let (mut wanted, mut record) = (Wanted::default(), Record::default());
         let quick = {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_it_reads_is_what_the_other_reader_reads() {
         let line = r#"{"ts":1794744001.25,"a":[1,{"b":null},[]],"c":{},"request":{"uri":"/a\u0026b","headers":{"X-A":["b","c"],"X-B":[]}},"duration":0.5,"status":200,"size":-0.5}"#;
-        // A blank that serde passes over, and the scan too; a tab is left to serde.
+        // Both readers skip a blank. The scan leaves a tab to serde.
         for (from, to) in [
             ("", ""),
             (":", ": "),
@@ -190,7 +190,7 @@ mod tests {
             assert_eq!((quick, slow), (true, false), "{line}");
             assert_eq!(one, two, "{line}");
         }
-        // What one of them does not read the other does not.
+        // A line that one of them cannot read, the other cannot read either.
         let mut changed = 0;
         for at in 0..line.len() {
             for letter in [

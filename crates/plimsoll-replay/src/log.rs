@@ -1,4 +1,4 @@
-//! One log: its requests in the order of its lines, and its bad lines.
+//! One log, with its requests in the order of its lines, and its bad lines.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const EXAMPLES: usize = 3;
 /// A file without a request in this many lines is not a log.
 const LOOKED_AT: u64 = 100_000;
 
-/// The number of requests of one second that are spread over it together.
+/// Maximum number of requests of one second that are spread over it together.
 const GROUP: usize = 1 << 16;
 
 /// A line that cannot be read, and the reason.
@@ -138,11 +138,11 @@ pub(crate) struct Log {
     file: u32,
     lines: Lines,
     parser: Option<Parser>,
-    /// Requests of one second, which are spread over it when the next one comes.
+    /// Requests of one second, which are spread over it when a request of another second follows.
     group: VecDeque<u32>,
-    /// The number of them with a moment.
+    /// The number of requests of the group that have their own moment.
     spread: usize,
-    /// The moment from which on the second of the group is free.
+    /// The moment from which on the second of the group has no requests yet.
     from: i64,
     ended: bool,
     pub(crate) seen: LogSummary,
@@ -196,8 +196,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Finds the format out by the lines of the beginning. Those that stand before the first request, and cannot be read in any, are
-    /// bad lines like others.
+    /// Detects the format by the first lines. Lines before the first request that no format can read count as bad lines.
     fn detect(&mut self, path: &Path, hints: &Hints) -> Result<(), LogError> {
         let mut begin = None;
         loop {
@@ -238,7 +237,7 @@ impl Log {
         }
     }
 
-    /// The place of the next request.
+    /// Reads the next request, and returns its place.
     pub(crate) fn next(&mut self, pool: &mut Pool) -> Option<u32> {
         loop {
             if self.spread > 0 {
@@ -273,7 +272,7 @@ impl Log {
             }
             self.group.push_back(place);
             if !same && !rough {
-                // It has a moment of its own.
+                // The request has its own moment.
                 self.spread = self.group.len();
             } else if self.group.len() - self.spread >= GROUP {
                 self.spread_group(false, pool);
@@ -290,7 +289,7 @@ impl Log {
             return;
         };
         let start = first.stamp;
-        // The rest of another second is of no use.
+        // The free rest of another second cannot be used.
         let from = match (start..start + SECOND).contains(&self.from) {
             true => self.from,
             false => start,
@@ -309,7 +308,7 @@ impl Log {
         self.spread = self.group.len();
     }
 
-    /// Reads lines until one is a request. False at the end.
+    /// Reads lines until one is a request. Returns false at the end.
     fn read(&mut self, record: &mut Record) -> bool {
         let Some(parser) = &mut self.parser else {
             return false;

@@ -126,7 +126,7 @@ impl Logs {
 
 struct Reading {
     log: Log,
-    /// The latest moment that a line of it had.
+    /// The latest moment of its lines so far.
     until: i64,
     ended: bool,
 }
@@ -187,7 +187,7 @@ impl Requests {
                 let record = self.pool.get_mut(place);
                 self.room -= record.room();
                 if at < self.last {
-                    // Its place has passed: it arrives now.
+                    // Requests after it have been returned already, so it arrives now.
                     self.late += 1;
                     record.at = self.last;
                 }

@@ -23,11 +23,11 @@ pub(crate) struct Order {
     /// The entries of the next span: before `until`.
     next: BinaryHeap<Reverse<Entry>>,
     until: i64,
-    /// One span after the other, from `until` on.
+    /// The spans in order, from `until` on.
     spans: VecDeque<Vec<Reverse<Entry>>>,
     /// The entries after all spans.
     far: BinaryHeap<Reverse<Entry>>,
-    /// Spans that are empty, to be used again.
+    /// Empty spans, to be reused.
     empty: Vec<Vec<Reverse<Entry>>>,
     waiting: usize,
 }
@@ -65,13 +65,13 @@ impl Order {
         self.next.peek().map(|entry| entry.0)
     }
 
-    /// Takes the first of all, after it was looked at.
+    /// Removes the first entry, which [`peek`](Self::peek) has returned.
     #[inline]
     pub(crate) fn pop(&mut self) {
         self.waiting -= usize::from(self.next.pop().is_some());
     }
 
-    /// The turn of the next span that has any.
+    /// Makes the next span with entries the current one.
     fn turn(&mut self) {
         while self.waiting > 0 && self.next.is_empty() {
             match self.spans.pop_front() {

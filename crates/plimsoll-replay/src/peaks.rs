@@ -47,7 +47,8 @@ impl Peaks {
         }
     }
 
-    /// Makes room: keys that did not come in this minute or the last go first, and all if there are none of them.
+    /// Makes room: evicts the keys without a request in this minute or the last one. If that is less than half of all keys,
+    /// evicts all of them.
     fn forget(&mut self, at: i64) {
         let minute = u32::try_from(at / (60 * SECOND)).unwrap_or(0);
         let before = self.keys.len();
@@ -94,7 +95,7 @@ fn note(done: &mut [BTreeMap<u64, u64>; 3], key: &Key) {
     }
 }
 
-/// Three digits of a number, rounded up, so that there are not too many different ones.
+/// Rounds a number up to three digits, to bound the number of distinct values.
 fn rounded(number: u64) -> u64 {
     let mut unit = 1;
     while number / unit >= 1000 {

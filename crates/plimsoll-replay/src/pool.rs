@@ -1,4 +1,4 @@
-//! Records that are used again: they stay where they are, and a line that is read allocates nothing.
+//! Records that are reused. They stay in place, so that reading a line does not allocate.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The place of a record that is clear.
+    /// Returns the place of a cleared record.
     #[inline]
     pub(crate) fn take(&mut self) -> u32 {
         match self.free.pop() {
@@ -48,10 +48,10 @@ impl Pool {
         self.free.push(place);
     }
 
-    /// Looks at records that are needed soon, all at once.
+    /// Loads records that are needed soon into the cache, all at once.
     ///
-    /// They were written a minute ago, and are in no cache any more. The processor fetches them side by side, where one after the
-    /// other it would wait for each.
+    /// They were written a minute ago and have left the cache. The processor fetches them in parallel; one after the other, it
+    /// would wait for each.
     pub(crate) fn fetch(&self, entries: &[Reverse<Entry>]) {
         let records = || entries.iter().map(|it| self.get(it.0.2));
         let looked_at = records().fold(0, |sum: u64, record| sum.wrapping_add(record.look()));
@@ -92,7 +92,7 @@ mod tests {
             );
             assert_eq!((pool.records.len(), pool.free.len()), (2000, 2000));
         }
-        // And what they were is forgotten.
+        // Their content was cleared.
         let place = pool.take();
         assert_eq!(pool.get(place).target(), "");
     }

@@ -168,7 +168,7 @@ impl Record {
         }
     }
 
-    /// `GET /path HTTP/1.1`.
+    /// Sets method and target from `GET /path HTTP/1.1`.
     pub(crate) fn set_request(&mut self, request: &str) -> Result<(), Why> {
         const WHY: Why = "its request is not a method, a path and a version";
         let (method, rest) = words(request).ok_or(WHY)?;
@@ -184,7 +184,7 @@ impl Record {
         if !known || target.is_empty() || memchr::memchr(b' ', target.as_bytes()).is_some() {
             return Err(WHY);
         }
-        // Both are put there at once, as they stand.
+        // Copies both at once, with the space between them.
         let Span(start, _) = self.add(&request[..method.len() + 1 + target.len()]);
         let at = |length: usize| start.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
         self.method = Span(start, at(method.len()));
@@ -192,12 +192,12 @@ impl Record {
         Ok(())
     }
 
-    /// An address, with a port or without, or a host that the log has in its place.
+    /// Sets the client from an address, with or without a port. A host in its place is ignored.
     pub(crate) fn set_client(&mut self, text: &str) {
         self.client = address(text);
     }
 
-    /// Whether everything is there that a request needs.
+    /// Sets defaults, and checks that the record has everything that a request needs.
     pub(crate) fn complete(&mut self) -> Result<(), Why> {
         if self.stamp == 0 {
             return Err("it has no moment");
@@ -218,15 +218,15 @@ impl Record {
     }
 }
 
-/// The first word, and what follows the space behind it.
+/// The first word, and the text after the space that follows it.
 pub(crate) fn words(text: &str) -> Option<(&str, &str)> {
     let at = memchr::memchr(b' ', text.as_bytes())?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// An address, with a port or without.
+/// Parses an address, with or without a port.
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
-    // Written by hand for IPv4, which most are: the standard parser is written for all.
+    // IPv4, the most frequent, has a parser of its own, which is faster than the general one of the standard library.
     if let Some(four) = ipv4(text.as_bytes()) {
         return Some(four);
     }

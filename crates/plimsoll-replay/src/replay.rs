@@ -97,7 +97,7 @@ impl Replay {
         self
     }
 
-    /// Searches for each limit the smallest number that refuses at most `share` of its requests, a fraction such as 0.001
+    /// Searches, for each limit, the smallest number that refuses at most `share` of its requests, a fraction such as 0.001
     /// ([`Report::suggestions`](crate::Report#structfield.suggestions)). The logs are read several times, so none may be the standard
     /// input.
     #[must_use]
@@ -166,7 +166,7 @@ impl Replay {
         ))
     }
 
-    /// The logs, with only the header fields that these configurations use.
+    /// The logs, restricted to the header fields that these configurations use.
     fn logs(&self, config: &Config, old: Option<&Config>) -> Logs {
         let configs = std::iter::once(config).chain(old);
         let text: String = configs
@@ -182,7 +182,7 @@ impl Replay {
         }
     }
 
-    /// Replays the logs once, and counts.
+    /// Replays the logs once, and counts decisions.
     fn first_pass(
         &self,
         config: &Config,
@@ -377,7 +377,7 @@ impl Replay {
     }
 }
 
-/// Each request: the one that was read already, then the others.
+/// Calls `with` for each request: first for the one that was read already, then for the others.
 fn each(requests: &mut Requests, watch: &mut dyn FnMut(u64), mut with: impl FnMut(&Record)) {
     let mut count = 0_u64;
     if let Some(first) = requests.current() {

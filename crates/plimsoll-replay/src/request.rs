@@ -1,4 +1,4 @@
-//! A record as a request that limits can be asked about. One request is used for all records.
+//! Records as requests for the limits. One request is reused for all records.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use crate::record::Record;
 /// The largest number of cached names of header fields.
 const NAMES: usize = 256;
 
-/// A request that is one record after the other.
+/// A request that takes the values of one record after the other.
 pub(crate) struct Replayed {
     request: Request<()>,
     uris: Uris,
@@ -22,7 +22,7 @@ pub(crate) struct Replayed {
     names: Vec<(String, Option<HeaderName>)>,
     /// The configurations in lower case.
     config: String,
-    /// Whether the host, and the length of the body, may be looked at.
+    /// Whether a limit may use the host, or the length of the body.
     host: bool,
     length: bool,
 }
@@ -44,7 +44,7 @@ impl Replayed {
         }
     }
 
-    /// Becomes this record. False if its target is none.
+    /// Takes the values of this record. Returns false if its target is invalid.
     pub(crate) fn set(&mut self, record: &Record) -> bool {
         let Some(uri) = self.uris.of(record.target()) else {
             return false;
@@ -107,7 +107,7 @@ impl Replayed {
     }
 }
 
-/// Targets that came lately: most come often, and to read one takes longer than to look whether it is known.
+/// A cache of recent targets. Most targets are frequent, and parsing one takes longer than a lookup.
 struct Uris(Vec<(String, Uri)>);
 
 /// The largest number of cached targets, and their longest length.
@@ -119,7 +119,7 @@ impl Uris {
         Self(vec![(String::new(), Uri::default()); KNOWN])
     }
 
-    /// The target, if it is one.
+    /// Parses a target, or finds it in the cache. `None` if it is invalid.
     fn of(&mut self, target: &str) -> Option<Uri> {
         if target.is_empty() || target.len() > LONG {
             return read(target);

@@ -20,9 +20,9 @@ pub(crate) struct Scan<'l> {
 }
 
 impl<'l> Scan<'l> {
-    /// `None` if there are letters in it that cannot stand in a string.
+    /// Starts a scan. `None` if the text has control characters, which a string cannot contain.
     pub(crate) fn new(text: &'l str) -> Option<Self> {
-        // All of them, so that many are looked at at once.
+        // Without an early exit, so that the compiler vectorises the loop.
         let control = text.bytes().fold(false, |any, byte| any | (byte < b' '));
         (!control).then_some(Self { text, at: 0 })
     }
@@ -42,7 +42,7 @@ impl<'l> Scan<'l> {
         }
         loop {
             let (name, plain) = self.string()?;
-            // A name with an escape is rare.
+            // A name with an escape is rare, and ends the scan.
             plain.then_some(())?;
             self.expect(b':')?;
             match state.want(level, name) {
@@ -79,7 +79,7 @@ impl<'l> Scan<'l> {
         }
     }
 
-    /// The next letter.
+    /// Skips blanks, and returns the next character.
     fn peek(&mut self) -> Option<u8> {
         self.blanks();
         self.text.as_bytes().get(self.at).copied()
@@ -101,7 +101,7 @@ impl<'l> Scan<'l> {
         let (start, bytes) = (self.at, self.text.as_bytes());
         let mut plain = true;
         loop {
-            // Most are short: to call for help takes longer.
+            // Most strings are short, and a call of `memchr` would take longer.
             let rest = &bytes[self.at..];
             let mut near = rest.iter().take(SHORT);
             self.at += match near.position(|byte| matches!(byte, b'"' | b'\\')) {
@@ -124,7 +124,7 @@ impl<'l> Scan<'l> {
         }
     }
 
-    /// A number without an exponent.
+    /// Reads a number without an exponent.
     fn number(&mut self) -> Option<&'l str> {
         let (start, bytes) = (self.at, self.text.as_bytes());
         self.at += usize::from(bytes.get(start) == Some(&b'-'));
@@ -141,7 +141,7 @@ impl<'l> Scan<'l> {
         ends.then(|| &self.text[start..self.at])
     }
 
-    /// The number of digits that follow, if any.
+    /// Skips digits and returns their number. `None` if there are none.
     fn digits(&mut self) -> Option<usize> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -155,7 +155,7 @@ impl<'l> Scan<'l> {
         is.then_some(())
     }
 
-    /// The text of a value. Of a list the first; of an object nothing.
+    /// The text of a value. For a list its first value, for an object an empty text.
     fn value(&mut self, depth: u32) -> Option<Cow<'l, str>> {
         match self.peek()? {
             b'"' => {

@@ -15,7 +15,7 @@ pub(crate) struct Series {
     pub(crate) width: i64,
     pub(crate) admitted: Vec<u64>,
     pub(crate) refused: Vec<u64>,
-    /// By the limit that refused.
+    /// Refused requests in each span, by the limit that refused them.
     pub(crate) by_limit: BTreeMap<usize, Vec<u64>>,
 }
 
@@ -59,7 +59,7 @@ impl Series {
         }
     }
 
-    /// Makes all of them as long as the longest.
+    /// Extends all lists to the length of the longest.
     pub(crate) fn finish(&mut self) {
         let length = self.admitted.len().max(self.refused.len());
         let all = [&mut self.admitted, &mut self.refused].into_iter();

@@ -1,7 +1,8 @@
 //! The decisions that each limit would make alone.
 //!
-//! Most limits have only a number and keys. They are asked directly, with the key and the cost that the decision of all limits has
-//! resolved already: resolving the request again would take longer than deciding. The others are asked through the engine.
+//! Most limits have only a number and keys. They decide directly, with the key and the cost that the decision of all limits has
+//! already resolved, because resolving the request again would take longer than the decision. The others decide through the
+//! engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use plimsoll_engine::{AskRecord, Hold, Limits, Refusal};
 
 use crate::described::{document, is_bare};
 
-/// Limits that are asked alone.
+/// The limits that decide alone.
 pub(crate) struct Solos {
     limits: Limits,
-    /// By position in the file: the way in which a limit is asked alone.
+    /// The way in which each limit decides alone, by position in the file.
     of: Vec<Solo>,
-    /// Whether all of them are asked directly, or not at all.
+    /// Whether none of them needs the engine.
     direct: bool,
 }
 
 enum Solo {
-    /// Not at all: the limit has no others beside it.
+    /// Not at all, because no route has other limits beside this one.
     Not,
     /// Through the engine.
     Engine,
@@ -32,10 +33,10 @@ enum Solo {
 }
 
 impl Solos {
-    /// The limits that have others beside them. `limits` must not be used for anything else.
+    /// Selects the limits that have others beside them. `limits` must not be used for anything else.
     pub(crate) fn new(config: &Config, limits: Limits, beside: &[bool]) -> Self {
         let document = document(config);
-        // A route may say the priority of its requests, or charge the bytes of answers.
+        // A route may set the priority of its requests, or charge the bytes of answers.
         let plain = config.route_specs().iter();
         let plain = plain.clone().all(|route| route.priority.is_none());
         let charged = |name: &str| {
@@ -77,12 +78,13 @@ impl Solos {
         }
     }
 
-    /// The limits that the engine asks.
+    /// The limits that decide through the engine.
     pub(crate) const fn engine(&self) -> &Limits {
         &self.limits
     }
 
-    /// Whether the engine has to ask this limit. `all`: the decision of all limits waits, so its keys and costs are unknown.
+    /// Whether this limit has to decide through the engine. `all`: the decision of all limits waits, so its keys and costs are
+    /// unknown.
     pub(crate) fn is_left(&self, limit: usize, all: bool) -> bool {
         match self.of[limit] {
             Solo::Not => false,
@@ -91,13 +93,13 @@ impl Solos {
         }
     }
 
-    /// Whether there are any for the engine.
+    /// Whether any limit has to decide through the engine.
     pub(crate) const fn are_left(&self, all: bool) -> bool {
         all || !self.direct
     }
 
-    /// Asks each limit directly with the keys and costs of a decision. Calls back with the limit and its permit, or `None` if it
-    /// refuses. Returns false if the decision does not have its keys and costs.
+    /// Lets each limit decide directly with the keys and costs of a decision. Calls back with the limit and its permit, or `None`
+    /// if it refuses. Returns false if the decision does not have its keys and costs.
     pub(crate) fn ask(
         &self,
         decided: &Result<Hold, Refusal>,
@@ -115,7 +117,7 @@ impl Solos {
         };
         match decided {
             Ok(hold) => hold.asked().for_each(each),
-            // It was refused before all limits were asked.
+            // The request was refused before any limit decided.
             Err(refusal) if refusal.binding().is_none() => return false,
             Err(refusal) => refusal.asked().for_each(&mut each),
         }
@@ -123,7 +125,7 @@ impl Solos {
     }
 }
 
-/// Whether each limit is asked together with others on any route.
+/// For each limit, whether any route has other limits beside it.
 pub(crate) fn beside(config: &Config, limits: &Limits) -> Vec<bool> {
     let numbers: HashMap<String, usize> = limits
         .names()

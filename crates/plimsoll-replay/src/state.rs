@@ -11,9 +11,9 @@ use crate::wanted::Wanted;
 pub(crate) struct State<'r, 'l> {
     pub(crate) to: &'r mut Record,
     pub(crate) wanted: &'r mut Wanted,
-    /// A duration whose unit is known when the whole line was read.
+    /// A duration whose unit is known only after the whole line has been read.
     duration: Option<Cow<'l, str>>,
-    /// Whether a request is an object of its own.
+    /// Whether the request is a nested object, as in logs of Caddy.
     caddy: bool,
     why: Option<Why>,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Level {
     Line,
     /// `request` of Caddy.
     Request,
-    /// `headers` of that.
+    /// `headers` in `request` of Caddy.
     Headers,
 }
 
@@ -59,7 +59,7 @@ impl<'r, 'l> State<'r, 'l> {
             _ => {}
         }
         match Field::named(name) {
-            // The peer of Caddy, where it trusts no proxy, is the client too.
+            // If Caddy trusts no proxy, its peer is also the client.
             Some(Field::Client) if name == "remote_ip" && self.to.client.is_some() => Want::Nothing,
             Some(Field::Header(name)) if !self.wanted.header(name) => Want::Nothing,
             Some(field) => Want::Field(field),
@@ -67,7 +67,7 @@ impl<'r, 'l> State<'r, 'l> {
         }
     }
 
-    /// Takes the text of a value that is wanted.
+    /// Sets a wanted value from its text.
     pub(crate) fn take(&mut self, want: Want, name: &str, text: Cow<'l, str>) {
         match want {
             Want::Header => self.to.add_header(name, &text),
@@ -82,14 +82,14 @@ impl<'r, 'l> State<'r, 'l> {
         }
     }
 
-    /// `request` of nginx is the line of the request.
+    /// Sets the request from `request` of nginx, which is the request line.
     pub(crate) fn request(&mut self, text: &str) {
         if let Err(why) = self.to.set_request(text) {
             self.why = Some(why);
         }
     }
 
-    /// An object was read to its end.
+    /// Ends an object.
     pub(crate) fn ended(&mut self, level: Level) {
         if level == Level::Request {
             self.caddy = true;

@@ -24,16 +24,16 @@ pub(crate) struct Search {
     pub(crate) limit: usize,
     name: String,
     now: Value,
-    /// Refuses too much.
+    /// The largest known number that refuses too much.
     low: u64,
-    /// The smallest known number that refuses little enough, and the fraction that it refuses.
+    /// The smallest known number that refuses at most the fraction, and the fraction that it refuses.
     high: Option<(u64, f64)>,
-    /// The next candidate, if none is known.
+    /// The largest candidate of the next pass, while `high` is unknown.
     reach: u64,
 }
 
 impl Search {
-    /// A search for each limit that can be searched for and was asked.
+    /// Creates a search for each limit that has one number and applies to at least one request.
     pub(crate) fn all(config: &Config, asked: &[u64], peaks: &[u64]) -> Vec<Self> {
         let document = document(config);
         let of = |(limit, name): (usize, &str)| {
@@ -51,14 +51,14 @@ impl Search {
         config.limiters().enumerate().filter_map(of).collect()
     }
 
-    /// Whether it is found: to a part of two hundred, for large numbers.
+    /// Whether the search has ended: the number is known exactly, or to 0.5 % if it is large.
     fn is_done(&self) -> bool {
         self.high
             .is_some_and(|(high, _)| high.saturating_sub(self.low) <= (high / 200).max(1))
             || self.low >= MOST
     }
 
-    /// The numbers to be tried next.
+    /// The numbers to try next.
     fn next(&self) -> Vec<u64> {
         let mut tried = Vec::new();
         if self.is_done() {
@@ -67,7 +67,7 @@ impl Search {
         let high = self.high.map_or(self.reach, |(high, _)| high);
         let span = high.saturating_sub(self.low);
         for step in 1..=TRIED {
-            // All of a few numbers, else numbers of equal ratios.
+            // All numbers if they are few, otherwise numbers with equal ratios.
             let ratio =
                 (high as f64 / (self.low.max(1)) as f64).powf(step as f64 / (TRIED + 1) as f64);
             #[expect(
@@ -132,7 +132,7 @@ fn peak_reports(peaks: &mut Peaks) -> Vec<PeakReport> {
     SPANS.into_iter().zip(all).filter_map(of).collect()
 }
 
-/// The limits of one pass: each with a number that is tried.
+/// The limits of one pass, each with a candidate for its number.
 pub(crate) struct Candidates {
     of: Vec<Candidate>,
 }
@@ -148,7 +148,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidates {
-    /// `None` if all searches are finished.
+    /// The candidates of all searches. `None` if all searches have ended.
     pub(crate) fn of(
         searches: &[Search],
         config: &Config,

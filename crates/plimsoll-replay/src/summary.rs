@@ -1,4 +1,4 @@
-//! Makes a report of the counters.
+//! Makes a report from the counters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,20 +24,20 @@ use crate::words::many;
 pub(crate) struct Done {
     pub(crate) tally: Tally,
     pub(crate) limits: Limits,
-    /// Whether each limit was asked beside others, and so alone as well.
+    /// For each limit, whether any route has other limits beside it, so that it also decided alone.
     pub(crate) beside: Vec<bool>,
     pub(crate) first: i64,
     pub(crate) last: i64,
     pub(crate) requests: u64,
     pub(crate) without_route: u64,
     pub(crate) refused_then: u64,
-    /// Requests whose target is none.
+    /// The number of requests with an invalid target.
     pub(crate) bad_targets: u64,
     pub(crate) read: Requests,
 }
 
 impl Done {
-    /// The requests that a limit decides and refuses alone.
+    /// The number of requests that a limit decides alone, and of those that it refuses.
     fn alone(&self, limit: usize) -> (u64, u64) {
         let tally = &self.tally.limits[limit];
         match self.beside[limit] {
@@ -162,7 +162,7 @@ fn first_refusal(shown: Shown, done: &Done, first: &First) -> FirstRefusal {
     }
 }
 
-/// The number of requests of its routes that did not ask each limit.
+/// For each limit, the number of requests of its routes to which it does not apply.
 fn without_key(config: &Config, done: &Done) -> Vec<u64> {
     let numbers: HashMap<&str, usize> = done
         .tally
@@ -346,7 +346,7 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
             false => parts.join(", "),
         };
         notes.push(format!(
-            "{} was not asked for {}: their lines have no {what}.",
+            "{} does not apply to {}: their lines have no {what}.",
             limit.limit,
             many(limit.without_key, "request")
         ));
@@ -367,7 +367,7 @@ fn notes(config: &Config, done: &Done, limits: &[LimitReport]) -> Vec<String> {
     if done.bad_targets > 0 {
         let requests = many(done.bad_targets, "request");
         notes.push(format!(
-            "Left out, because its target is no path: {requests}."
+            "Left out, because the target is not a path: {requests}."
         ));
     }
     for log in &logs {

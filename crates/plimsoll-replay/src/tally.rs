@@ -36,7 +36,7 @@ pub(crate) struct LimitTally {
     pub(crate) refused_again: u64,
     pub(crate) would_refuse: u64,
     pub(crate) reasons: BTreeMap<&'static str, u64>,
-    /// The requests that it would have decided and refused alone.
+    /// The number of requests that the limit would have decided and refused alone.
     pub(crate) alone: (u64, u64),
     pub(crate) first: Option<First>,
     pub(crate) keys: Distinct,
@@ -82,7 +82,7 @@ impl Waits {
     fn add(&mut self, nanos: u64) {
         self.requests += 1;
         self.most = self.most.max(nanos);
-        // Three bits behind the first: an eighth of the value.
+        // A bucket has the three bits after the first one: an eighth of the value.
         let shift = (u64::BITS - nanos.leading_zeros()).saturating_sub(4);
         let bucket = shift * 16 + u32::try_from(nanos >> shift).unwrap_or(15);
         *self.counts.entry(bucket).or_default() += 1;
@@ -177,7 +177,7 @@ impl Tally {
         Some(route)
     }
 
-    /// A limit was asked as if it stood alone.
+    /// Counts a decision that a limit made alone.
     pub(crate) fn alone(&mut self, limit: usize, is_refused: bool) {
         let (asked, refused) = &mut self.limits[limit].alone;
         *asked += 1;
@@ -243,7 +243,7 @@ impl Sink for Tally {
     }
 }
 
-/// Whether a limit that was asked alone refused, or would have if it were enforced.
+/// Whether a limit that decided alone refused, or would have refused outside of shadow mode.
 pub(crate) fn is_refused(decided: &Result<Hold, Refusal>) -> bool {
     match decided {
         Ok(hold) => hold.asked().any(|asked| asked.denied.is_some()),

@@ -40,7 +40,7 @@ impl Report {
         self.note_lines(LINES.saturating_sub(lines.len()), &mut lines);
         let mut text = String::new();
         for line in lines {
-            // Text can always be written to.
+            // Writing to a string never fails.
             let _ = writeln!(text, "{}", cut(line.trim_end(), COLUMNS));
         }
         text
@@ -199,7 +199,7 @@ impl Report {
         }
     }
 
-    /// The notes, as far as there is room.
+    /// Adds the notes, as far as there is room.
     fn note_lines(&self, room: usize, lines: &mut Vec<String>) {
         let mut left = room;
         for (index, note) in self.notes.iter().enumerate() {

@@ -22,7 +22,7 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
         1..=12 => 31,
         _ => return None,
     };
-    // Years in which nanoseconds since the epoch are counted in 64 bits.
+    // Years whose nanoseconds since the epoch fit 64 bits.
     if !(1..=length).contains(&day) || !(1970..=2200).contains(&year) {
         return None;
     }
@@ -34,12 +34,12 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
 }
 
 fn clock(hour: i64, minute: i64, second: i64) -> Option<i64> {
-    // A leap second is the one before it again.
+    // A leap second repeats the second before it.
     let fits = hour < 24 && minute < 60 && second <= 60;
     fits.then(|| hour * 3600 + minute * 60 + second.min(59))
 }
 
-/// A number of exactly these digits.
+/// Parses a number that consists only of digits.
 fn digits(text: &[u8]) -> Option<i64> {
     let digit = |sum: i64, byte: &u8| {
         byte.is_ascii_digit()
@@ -51,7 +51,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0, digit)
 }
 
-/// The offset of a zone in seconds: `+0100`, `+01:00`, `Z`.
+/// Parses the offset of a zone, in seconds: `+0100`, `+01:00`, `Z`.
 fn offset(text: &[u8]) -> Option<i64> {
     let (sign, hours, minutes) = match text {
         [b'Z' | b'z'] => return Some(0),
@@ -71,7 +71,7 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// `15/Nov/2026:12:00:01 +0000`, as common logs have it; `.250` may follow the seconds.
+/// Parses `15/Nov/2026:12:00:01 +0000`, the form of common logs; `.250` may follow the seconds.
 pub(crate) fn common(text: &[u8]) -> Option<Stamp> {
     let (head, rest) = text.split_at_checked(20)?;
     let [
@@ -114,7 +114,7 @@ pub(crate) fn common(text: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// `2026-11-15T12:00:01.25Z`, `2026-11-15 12:00:01+01:00`. Without a zone it is UTC.
+/// Parses `2026-11-15T12:00:01.25Z` or `2026-11-15 12:00:01+01:00`. Without a zone it is UTC.
 pub(crate) fn rfc_3339(text: &[u8]) -> Option<Stamp> {
     let (head, rest) = text.split_at_checked(19)?;
     let [
@@ -155,7 +155,7 @@ pub(crate) fn rfc_3339(text: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// The nanoseconds of `.25…` at the start, if it is there, and what follows.
+/// Parses the nanoseconds of `.25…` at the start, if there is a fraction. Returns them and the rest.
 fn fraction(text: &[u8]) -> Option<(Option<i64>, &[u8])> {
     let Some(text) = text.strip_prefix(b".").or_else(|| text.strip_prefix(b",")) else {
         return Some((None, text));
@@ -167,7 +167,7 @@ fn fraction(text: &[u8]) -> Option<(Option<i64>, &[u8])> {
     Some((Some(nanos_of_fraction(&text[..end])?), &text[end..]))
 }
 
-/// The nanoseconds of the digits behind a point; more than nine are cut off.
+/// Parses the digits after a point as nanoseconds. Digits after the ninth are ignored.
 fn nanos_of_fraction(text: &[u8]) -> Option<i64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -179,7 +179,7 @@ fn nanos_of_fraction(text: &[u8]) -> Option<i64> {
     Some((nine.len()..9).fold(sum, |sum, _| sum * 10))
 }
 
-/// Seconds since the epoch, with a fraction or not: `1795089601.250`. Longer numbers are milliseconds, microseconds or
+/// Parses seconds since the epoch, with or without a fraction: `1795089601.250`. Longer numbers are milliseconds, microseconds or
 /// nanoseconds, by their length.
 pub(crate) fn epoch(text: &[u8]) -> Option<Stamp> {
     let point = memchr::memchr(b'.', text).unwrap_or(text.len());
@@ -199,13 +199,13 @@ pub(crate) fn epoch(text: &[u8]) -> Option<Stamp> {
         None => 0,
     };
     let nanos = whole.checked_mul(unit)?.checked_add(fraction)?;
-    // As many as the dates above.
+    // The same range as that of dates.
     (0..7_300_000_000 * SECOND)
         .contains(&nanos)
         .then_some(Stamp { nanos, rough })
 }
 
-/// A moment in any of these ways.
+/// Parses a moment in any of these formats.
 pub(crate) fn any(text: &[u8]) -> Option<Stamp> {
     let text = text.trim_ascii();
     rfc_3339(text)
@@ -257,7 +257,8 @@ impl DurationUnit {
     }
 }
 
-/// Nanoseconds of a duration: `0.123`, `12ms`, `1.5`; `unit` is that of a number without one. At most a day is believed.
+/// Parses a duration as nanoseconds: `0.123`, `12ms`, `1.5`. `unit` is the unit of a number without one. Durations above a day
+/// are rejected.
 pub(crate) fn duration(text: &[u8], unit: DurationUnit) -> Option<u64> {
     let text = text.trim_ascii();
     let digits_of = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -279,7 +280,7 @@ pub(crate) fn duration(text: &[u8], unit: DurationUnit) -> Option<u64> {
     (nanos <= 86_400 * 1_000_000_000).then_some(nanos)
 }
 
-/// Year, month, day, hour, minute, second.
+/// The year, month, day, hour, minute and second.
 pub(crate) fn civil(nanos: i64) -> [i64; 6] {
     let seconds = nanos.div_euclid(SECOND);
     let (day, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -295,12 +296,12 @@ pub(crate) fn civil(nanos: i64) -> [i64; 6] {
     [year, month, day, time / 3600, time / 60 % 60, time % 60]
 }
 
-/// `2026-11-15T12:00:01.250Z`.
+/// Formats a moment as `2026-11-15T12:00:01.250Z`.
 pub(crate) fn timestamp(nanos: i64) -> String {
     let [year, month, day, hour, minute, second] = civil(nanos);
     let millis = nanos.rem_euclid(SECOND) / 1_000_000;
     let mut text = String::new();
-    // Text can always be written to.
+    // Writing to a string never fails.
     let _ = write!(
         text,
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"

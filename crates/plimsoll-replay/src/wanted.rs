@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// The largest number of cached names.
 const NAMES: usize = 256;
 
-/// Decides which header fields may be skipped, because no limit uses them.
+/// The header fields that a limit may use. All others are skipped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// The configurations in lower case; `None` if everything is wanted.
@@ -23,7 +23,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a header field of this name may be looked at.
+    /// Whether a limit may use a header field with this name.
     pub(crate) fn header(&mut self, name: &str) -> bool {
         let Some(by) = &self.by else {
             return true;

@@ -1,6 +1,6 @@
-//! Numbers, shares and spans of time for people.
+//! Formats numbers, shares and spans of time for people.
 
-/// `1,234,567`.
+/// Formats a number as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -13,13 +13,13 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// `1 line`, `2 lines`.
+/// Formats a number with a noun: `1 line`, `2 lines`.
 pub(crate) fn many(number: u64, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {what}{ending}", count(number))
 }
 
-/// `1.23 %`; two digits that say something where it is less.
+/// Formats a share as `1.23 %`, or with two significant digits if it is smaller.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -30,7 +30,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// `240 ms`, `1.2 s`, `4 h 40 min`.
+/// Formats a span as `240 ms`, `1.2 s` or `4 h 40 min`.
 pub(crate) fn span(seconds: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,

@@ -18,11 +18,11 @@ use crate::record::Record;
 /// The purpose of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// The configuration that is tried.
+    /// The new configuration.
     New,
-    /// The one that it is compared with.
+    /// The configuration for comparison.
     Old,
-    /// A limit of it, as if it stood alone.
+    /// A limit of the new configuration alone.
     Alone(usize),
     /// A limit with another number.
     Candidate(usize),
@@ -31,7 +31,7 @@ pub(crate) enum Role {
 /// The parts of a request that are kept while it is decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief {
-    /// Its number in the replay.
+    /// The number of the request in the replay.
     pub(crate) number: u64,
     pub(crate) at: i64,
     pub(crate) file: u32,
@@ -91,13 +91,13 @@ type Wakeups = Arc<Mutex<Vec<usize>>>;
 
 /// The permits of a running request.
 enum HeldRequest {
-    /// From a decision of all limits.
+    /// The permits of a decision of all limits.
     Hold(Hold, RecordedResponse),
-    /// From a limit that was asked alone.
+    /// The permit of a limit that decided alone.
     Permit(Permit<'static>, Outcome),
 }
 
-/// Things by their places, which are used again.
+/// Values by their places, which are reused.
 struct Slab<T> {
     of: Vec<Option<T>>,
     free: Vec<usize>,
@@ -196,7 +196,7 @@ impl World {
         Moment::from_nanos(u64::try_from(at.saturating_sub(self.base)).unwrap_or(0))
     }
 
-    /// Lets everything happen until a moment.
+    /// Advances the clock to a moment, and handles all events until then.
     pub(crate) fn pass_until(&mut self, at: i64, sink: &mut impl Sink) {
         let until = self.moment(at);
         while let Some(next) = self.next().filter(|next| *next <= until) {
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen that still will.
+    /// Handles all remaining events.
     pub(crate) fn finish(&mut self, sink: &mut impl Sink) {
         while let Some(next) = self.next() {
             self.happen(next, sink);
@@ -216,7 +216,7 @@ impl World {
 
     fn next(&self) -> Option<Moment> {
         let ends = self.running.peek().map(|Reverse((end, ..))| *end);
-        // Alarms concern waiters only.
+        // Alarms are needed only for waiters.
         let waits = self.free.len() < self.waiting.len();
         let rings = waits.then(|| self.clock.next_alarm()).flatten();
         ends.into_iter().chain(rings).min()
@@ -275,7 +275,7 @@ impl World {
         self.start(decided, &waiting.brief);
     }
 
-    /// Follows a decision to its end.
+    /// Makes a decision. A request that has to wait is stored.
     #[inline]
     pub(crate) fn follow(
         &mut self,
@@ -291,7 +291,7 @@ impl World {
         }
     }
 
-    /// A request was decided at once.
+    /// Handles a request that was decided at once.
     #[inline]
     pub(crate) fn decided(
         &mut self,
@@ -305,7 +305,7 @@ impl World {
         self.start(decided, brief);
     }
 
-    /// Waits for a decision.
+    /// Stores a decision that has to wait.
     pub(crate) fn wait(
         &mut self,
         decide: Decide,
@@ -349,7 +349,7 @@ impl World {
         self.run(HeldRequest::Hold(hold, brief.served), brief);
     }
 
-    /// Holds the permit of a limit that was asked alone until the request ends.
+    /// Holds the permit of a limit that decided alone until the request ends.
     pub(crate) fn hold(&mut self, permit: Permit<'_>, brief: &Brief) {
         if !permit.gives_back() {
             return;
@@ -369,7 +369,7 @@ impl World {
     }
 }
 
-/// A request has been served.
+/// Ends the permits of a request that has been served.
 fn end_hold(mut hold: Hold, served: &RecordedResponse) {
     hold.settle_recorded(served);
     hold.finish(outcome(served));

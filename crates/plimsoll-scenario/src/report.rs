@@ -85,12 +85,12 @@ impl Mismatch {
         }
     }
 
-    /// A difference in one field of an answer or of the limiter's state.
+    /// Creates a difference in one field of an answer or of the limiter's state.
     pub(crate) fn of(what: &str, expected: impl fmt::Display, got: impl fmt::Display) -> Self {
         Self::new(format_args!("{what} {expected}"), got)
     }
 
-    /// A difference in the result of the request with this name.
+    /// Creates a difference in the result of the request with this name.
     pub(crate) fn named(name: &str, expected: impl fmt::Display, got: impl fmt::Display) -> Self {
         Self::of(&format!("`{}`", label(name)), expected, got)
     }

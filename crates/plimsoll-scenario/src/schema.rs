@@ -19,7 +19,7 @@ use crate::spec::Gauge;
 pub fn schema() -> String {
     let mut root: Value = serde_json::from_str(&schema_of::<File>()).unwrap_or_default();
     let definitions = &mut root["definitions"];
-    // A number alone is nanoseconds here.
+    // In scenarios, a number without a unit is nanoseconds.
     for name in ["Duration", "Period"] {
         let least = i32::from(name == "Period");
         let strict = definitions[name].take();

@@ -42,7 +42,7 @@ pub struct Settings {
     /// The directory for snapshots of limits in memory, so that a restart does not allow a burst. Each server needs a directory of its
     /// own. If it is set neither here nor in the file (`serve: { state_dir: … }`), no snapshots are written.
     pub state_dir: Option<PathBuf>,
-    /// The interval between snapshots; one more is written at shutdown. A crash loses what was used since the last snapshot. 30 s
+    /// The interval between snapshots; one more is written at shutdown. A crash loses the usage since the last snapshot. 30 s
     /// if it is set neither here nor in the file.
     pub state_every: Option<Duration>,
     /// The maximum age of a gRPC connection, plus or minus ten per cent. Older connections receive GOAWAY, so that proxies reconnect

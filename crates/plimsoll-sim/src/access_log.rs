@@ -13,7 +13,7 @@
 /// ```
 #[derive(Clone, Debug)]
 pub struct AccessLog {
-    /// Nanoseconds since the first, in order.
+    /// The arrivals in nanoseconds since the first one, in order.
     arrivals: Vec<u64>,
 }
 

@@ -1,13 +1,13 @@
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// The random number generators of a run. Each use has its own, so that the decisions of one limit do not change the traffic
-/// of the next.
+/// Creates the random number generator for one use in a run. Each use has its own, so that the decisions of a limit do not change
+/// its traffic.
 pub(crate) fn generator(seed: u64, kind: Chance) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed.wrapping_add(kind as u64))
 }
 
-/// One generator for each of several processes. The first is the generator that one process alone would have.
+/// Creates the generator of one of several processes. The first has the generator that a single process would have.
 pub(crate) fn generator_of(seed: u64, kind: Chance, index: usize) -> Pcg64Mcg {
     generator(seed.wrapping_add((index as u64) << 32), kind)
 }

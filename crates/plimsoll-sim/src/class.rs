@@ -10,5 +10,5 @@ pub(crate) const CLASSES: [(&str, Priority); 3] = [
 /// An index into [`CLASSES`].
 pub(crate) type Class = usize;
 
-/// The class of traffic that does not say.
+/// The default class of traffic.
 pub(crate) const NORMAL: Class = 1;

@@ -6,7 +6,8 @@ use crate::num::{index, whole};
 use crate::simulation::Clients;
 use crate::traffic::{Kinds, RequestKind};
 
-/// Clients that ask, wait for the answer, think, and ask again: the slower the answers, the less they ask.
+/// Clients that send a request, wait for the answer, think, and send the next request. The slower the answers, the fewer requests
+/// they send.
 pub(crate) struct ClosedLoop<'s> {
     model: Clients,
     rng: Pcg64Mcg,
@@ -28,7 +29,7 @@ impl<'s> ClosedLoop<'s> {
         Some(Self {
             model,
             rng: generator(seed, Chance::Thinking),
-            // Not the kinds of the open loop, which must not depend on the clients.
+            // A generator apart from that of the open loop, whose kinds must not depend on the clients.
             kinds: Kinds::new(simulation, !seed),
             turns: vec![0; index(u64::from(model.count))],
         })
@@ -49,12 +50,12 @@ impl<'s> ClosedLoop<'s> {
         (turn, self.kinds.draw(now))
     }
 
-    /// Whether the client still waits for it.
+    /// Whether the client still waits for this request.
     pub(crate) fn cares(&self, turn: Turn) -> bool {
         self.turns[index(u64::from(turn.client))] == turn.number
     }
 
-    /// The client is done with it. For how long it thinks now, if it was not done with it before.
+    /// Ends a request, and returns the think time of its client. `None` if the client has ended this request before.
     pub(crate) fn ended(&mut self, turn: Turn) -> Option<u64> {
         if !self.cares(turn) {
             return None;

@@ -33,7 +33,8 @@ pub struct UnknownLimit(String);
 const PLAIN: [Row; 2] = [("none", Contender::none), ("oracle", Contender::oracle)];
 type Row = (&'static str, fn() -> Contender);
 
-/// The algorithms: name, algorithm, parameters. All have the same initial limit and the same range, for a fair comparison, except
+/// The name, the algorithm and the parameters of each limit. All have the same initial limit and the same range, for a fair
+/// comparison, except
 /// `latency_gradient`, whose defaults belong to its queue.
 const ALGORITHMS: [(&str, &str, &str); 8] = [
     ("verdict", "verdict", ""),
@@ -59,7 +60,7 @@ const ALGORITHMS: [(&str, &str, &str); 8] = [
 ];
 
 impl Contender {
-    /// A limit of your own. `make` is called for every run, and once for each process of a simulation with several.
+    /// A custom limit. `make` is called for every run, and once for each process of a simulation with several.
     ///
     /// ```
     /// use plimsoll::adaptive::Aimd;
@@ -80,7 +81,7 @@ impl Contender {
         }
     }
 
-    /// No limit: every request is admitted.
+    /// A contender without a limit, which admits every request.
     #[must_use]
     pub fn none() -> Self {
         Self::fixed_as("none", u64::MAX)
@@ -117,7 +118,7 @@ impl Contender {
         })
     }
 
-    /// An algorithm as a file describes it: a map with its name under `algorithm`, and its parameters.
+    /// Reads an algorithm from a file: a map with its name in `algorithm`, and its parameters.
     pub(crate) fn described(node: &Node) -> Read<Self> {
         limit_at(node, Units::Required)?;
         let name = Fields::any(node, "an algorithm")?.required("algorithm", scalar::text)?;
@@ -130,7 +131,7 @@ impl Contender {
         }))
     }
 
-    /// The limit of that name: an algorithm such as `verdict`, `aimd` or `vegas`, or `none`, `oracle`, or `fixed=N`.
+    /// Returns the limit with this name: an algorithm such as `verdict`, `aimd` or `vegas`, or `none`, `oracle`, or `fixed=N`.
     ///
     /// # Errors
     ///
@@ -167,7 +168,7 @@ impl Contender {
         &self.name
     }
 
-    /// A limit; `None` if it is the oracle.
+    /// Makes a new limit. `None` for the oracle.
     pub(crate) fn make(&self) -> Option<Box<dyn Limit>> {
         self.make.as_ref().map(|make| make())
     }

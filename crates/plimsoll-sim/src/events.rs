@@ -40,7 +40,7 @@ impl<T> Events<T> {
 }
 
 impl<T> Ord for Entry<T> {
-    /// The earliest is the greatest: the heap gives the greatest first.
+    /// Orders the earliest event as the greatest, because the heap returns the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }

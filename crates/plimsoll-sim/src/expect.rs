@@ -8,11 +8,11 @@ use crate::class::{CLASSES, Class};
 /// An expectation of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Expectation {
-    /// Its index among the phases.
+    /// The index of the phase.
     pub(crate) phase: usize,
     pub(crate) metric: Metric,
     pub(crate) relation: Relation,
-    /// In the unit of the metric: a fraction, milliseconds, seconds, or a number.
+    /// The expected value, in the unit of the metric: a fraction, milliseconds, seconds, or a number.
     pub(crate) value: f64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Metric {
     Plain(Plain),
     RejectedOf(Class),
     GoodOf(Class),
-    /// As a multiple of the value of the oracle.
+    /// A number, as a multiple of that of the oracle.
     VsOracle(Plain),
     /// The mean limit as a multiple of that of the first phase.
     LimitVsFirst,
@@ -86,7 +86,7 @@ pub(crate) const METRICS: [(&str, Metric); 17] = [
 ];
 
 pub(crate) const RELATIONS: [(&str, Relation); 5] = [
-    // The longer first: `<` begins `<=`.
+    // Longer ones first, because `<` is a prefix of `<=`.
     (">=", Relation::AtLeast),
     ("<=", Relation::AtMost),
     (">", Relation::Above),
@@ -174,15 +174,15 @@ impl Relation {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Checked {
-    /// The name of the tested limit. Of a fleet: its way of sharing.
+    /// The name of the tested limit. For a fleet, its way of sharing.
     pub limit: String,
-    /// The name of the phase. Of a fleet: its number of processes.
+    /// The name of the phase. For a fleet, its number of processes.
     pub phase: String,
     /// The expectation, such as `goodput >= 97%`.
     pub expected: String,
-    /// The value that was found, such as `93.1%`. `never` for a time that did not come, `nothing` for another missing value.
+    /// The value that was found, such as `93.1%`; `never` if the moment did not occur, `nothing` for any other missing value.
     pub found: String,
-    /// Whether the expectation is met. A missing value does not meet any.
+    /// Whether the expectation is met. A missing value meets no expectation.
     pub met: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The fluid model of a server: the throughput and the latency that are possible at best, by which limits are measured.
+//! The fluid model of a server: the best possible throughput and latency, against which limits are measured.
 
 use crate::num::NANOS;
 use crate::pauses::Pauses;
@@ -17,7 +17,7 @@ pub(crate) struct Fluid {
     side: [Option<(f64, f64)>; MOST_SIDES],
 }
 
-/// More stations that only some requests need are not looked at.
+/// Maximum number of optional stations in the model. Further ones are ignored.
 const MOST_SIDES: usize = 8;
 
 impl Fluid {
@@ -124,7 +124,7 @@ pub(crate) fn at(simulation: &Simulation, now: u64) -> Fluid {
     fluid
 }
 
-/// Adds retries of failed requests: each request costs more, and more requests succeed.
+/// Adds the retries of failed requests, so that each request costs more and more requests succeed.
 fn again(simulation: &Simulation, fluid: &mut Fluid) {
     let retries = simulation.traffic.retries.filter(|retries| retries.failed);
     let fails = 1.0 - fluid.success;

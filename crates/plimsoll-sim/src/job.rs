@@ -14,7 +14,7 @@ pub(crate) struct Request {
     pub(crate) arrived: u64,
     pub(crate) tries: u32,
     pub(crate) kind: RequestKind,
-    /// Its client in the closed loop.
+    /// The turn of its client in the closed loop.
     pub(crate) turn: Option<Turn>,
 }
 
@@ -23,11 +23,11 @@ pub(crate) struct Job<'s> {
     pub(crate) request: Request,
     pub(crate) begun: u64,
     pub(crate) permit: Permit<'s>,
-    /// The station that it is at, or will be next.
+    /// The present or the next station.
     pub(crate) at: usize,
     /// The permit of the gate before that station.
     pub(crate) inner: Option<Permit<'s>>,
-    /// The stations whose workers it holds until it is answered, with their permits.
+    /// The stations whose workers the job holds until it is answered, with their permits.
     pub(crate) held: Vec<(usize, Option<Permit<'s>>)>,
 }
 
@@ -48,17 +48,17 @@ impl<'s> Job<'s> {
 pub(crate) enum Event<'s> {
     /// A client retries.
     Retry(Request),
-    /// A client of the closed loop has thought enough.
+    /// The think time of a client of the closed loop has ended.
     Send(u32),
-    /// A client of the closed loop has waited enough.
+    /// A client of the closed loop gives up its request.
     GiveUp(Turn),
-    /// A worker is done, with the outcome for the limit if the request failed.
+    /// A worker has finished, with the outcome for the limit if the request failed.
     Done(Job<'s>, Option<Outcome>),
-    /// There may be another number of workers at a station.
+    /// The number of workers of a station may have changed.
     Change(usize),
-    /// A client has waited enough, and work that it left is dropped.
+    /// A client leaves at its deadline, and its work is dropped.
     Leave,
-    /// The time-out of a waiter at a gate. The clock must stop here; the gate does the rest.
+    /// The time-out of a waiter at a gate. The clock must stop here, and the gate refuses the waiter.
     Due,
 }
 

@@ -7,7 +7,7 @@ use crate::work::Work;
 /// Several kinds of work, whose weights may change with time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Mix {
-    /// At least one.
+    /// The kinds with their weights. There is at least one.
     kinds: Vec<(Profile, Work)>,
 }
 
@@ -20,7 +20,7 @@ impl Mix {
         Self::of(vec![(Profile::constant(1.0), work)])
     }
 
-    /// Nanoseconds. Chance is not asked which kind it is if there is one.
+    /// Draws a duration in nanoseconds. With a single kind, no random number is used to choose it.
     pub(crate) fn draw(&self, now: u64, rng: &mut Pcg64Mcg) -> f64 {
         let [(_, last)] = &self.kinds[..] else {
             return self.pick(now, rng).draw(rng);
@@ -48,7 +48,7 @@ impl Mix {
         self.kinds.iter().map(|(weight, _)| weight.at(now)).sum()
     }
 
-    /// Nanoseconds; `None` if the mean is infinite.
+    /// The mean in nanoseconds. `None` if it is infinite.
     pub(crate) fn mean(&self, now: u64) -> Option<f64> {
         let all = self.weight(now);
         let mut sum = 0.0;
@@ -61,7 +61,7 @@ impl Mix {
         Some(sum)
     }
 
-    /// Whether the mean may be infinite.
+    /// Whether every kind has a finite mean.
     pub(crate) fn has_mean(&self) -> bool {
         self.kinds.iter().all(|(_, work)| work.mean().is_some())
     }

@@ -1,4 +1,4 @@
-//! Between whole nanoseconds, in which everything happens, and the fractions in which draws and people count.
+//! Conversions between the whole nanoseconds of the clock and the fractions of random draws and of reports.
 
 /// Nanoseconds in a second.
 pub(crate) const NANOS: u64 = 1_000_000_000;

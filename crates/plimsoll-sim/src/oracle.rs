@@ -1,9 +1,9 @@
-//! A limit that knows the server: the best fixed limit of each phase, searched for.
+//! The oracle: a limit that knows the server. It is the best fixed limit of each phase, found by a search.
 //!
-//! A limit is a multiple of what is inside a server that is full while nobody waits ([`Fluid::inside`]), so that
-//! it follows every change of the workers at once. The whole simulation is run with one multiple after the other, and each phase keeps
-//! the one that was best for it: the least of those whose goodput is within a hair of the most. While the largest multiple is the best of a
-//! phase, twice as much is tried. Then it is run with what lies between the best of each phase and its neighbours.
+//! The limit is a multiple of the number of requests inside a full server without waiters ([`Fluid::inside`]), so it follows
+//! every change of the workers at once. The search runs the whole simulation with one multiple after the other. Each phase keeps
+//! its best multiple: the smallest whose goodput is nearly the highest. While the largest multiple is the best of a phase, twice
+//! that multiple is tried. Then the search tries the midpoints between the best multiple of each phase and its neighbours.
 //!
 //! [`Fluid::inside`]: crate::fluid::Fluid::inside
 
@@ -18,13 +18,13 @@ use crate::simulate::simulate;
 use crate::simulation::Simulation;
 use crate::threads;
 
-/// The seed of the search, which is none of those that people use.
+/// The seed of the search. It differs from the seeds that users choose.
 const SEED: u64 = u64::MAX / 3;
-/// Goodput that is less by this part is as good.
+/// The fraction by which a goodput may be lower than the highest and still count as equal.
 const AS_GOOD: f64 = 0.002;
-/// How often neighbours are looked at.
+/// The number of rounds in which midpoints are tried.
 const ROUNDS: usize = 2;
-/// How often the largest that was tried is doubled while it is the best.
+/// The maximum number of times that the largest multiple is doubled.
 const MOST_DOUBLINGS: usize = 12;
 
 /// The limit of one process.
@@ -33,7 +33,7 @@ pub(crate) fn limit(simulation: &Simulation, process: usize) -> Box<dyn Limit> {
     Box::new(Oracle::new(simulation, multiples, process))
 }
 
-/// What is tried at first: numbers of places in a server that holds so many.
+/// The first multiples to try, for a server that holds `inside` requests.
 fn first(inside: f64) -> Vec<f64> {
     let few = (1..=8)
         .map(f64::from)
@@ -62,14 +62,14 @@ fn search(simulation: &Simulation) -> Vec<f64> {
     if !(inside.is_finite() && inside >= 1.0) {
         return vec![1.2; phases];
     }
-    // Of each phase, what was tried and what came of it.
+    // For each phase, the multiples that were tried, with their goodput.
     let mut tried: Vec<Vec<(f64, f64)>> = vec![Vec::new(); phases];
     let next: Vec<Vec<f64>> = first(inside)
         .into_iter()
         .map(|multiple| vec![multiple; phases])
         .collect();
     try_all(simulation, &next, &mut tried);
-    // Spikes want a limit that lets all of a spike wait, many times what is inside.
+    // The best limit for spikes lets a whole spike wait: many times the number inside.
     for _ in 0..MOST_DOUBLINGS {
         if tried.iter().all(|tried| best(tried) + 1 < tried.len()) {
             break;
@@ -88,7 +88,7 @@ fn search(simulation: &Simulation) -> Vec<f64> {
     tried.iter().map(|tried| tried[best(tried)].0).collect()
 }
 
-/// Runs the simulation with each of these multiples of the phases, and adds what each phase came to.
+/// Runs the simulation with each of these lists of multiples, and adds the goodput of each phase to `tried`.
 fn try_all(simulation: &Simulation, next: &[Vec<f64>], tried: &mut [Vec<(f64, f64)>]) {
     let found = threads::each(next, |multiples| goodputs(simulation, multiples));
     for (multiples, goodputs) in next.iter().zip(found) {
@@ -101,14 +101,14 @@ fn try_all(simulation: &Simulation, next: &[Vec<f64>], tried: &mut [Vec<(f64, f6
     }
 }
 
-/// Twice the largest that was tried if that was the best, and otherwise the best.
+/// The best multiple, doubled if it is the largest that was tried.
 fn doubled(tried: &[(f64, f64)]) -> f64 {
     let index = best(tried);
     let factor = if index + 1 == tried.len() { 2.0 } else { 1.0 };
     factor * tried[index].0
 }
 
-/// The least whose goodput is as good as the best. There must be some.
+/// The index of the smallest multiple whose goodput counts as the highest. `tried` must not be empty.
 fn best(tried: &[(f64, f64)]) -> usize {
     let most = tried
         .iter()
@@ -118,7 +118,7 @@ fn best(tried: &[(f64, f64)]) -> usize {
     tried.iter().position(good).unwrap_or(0)
 }
 
-/// What lies in the middle between one and its neighbours.
+/// The midpoints between a multiple and its neighbours.
 fn neighbours(tried: &[(f64, f64)], index: usize) -> [f64; 2] {
     let at = |index: usize| tried.get(index).map_or(tried[tried.len() - 1].0, |it| it.0);
     let middle = |a: f64, b: f64| a.midpoint(b);
@@ -139,14 +139,14 @@ fn goodputs(simulation: &Simulation, multiples: &[f64]) -> Vec<f64> {
 
 #[derive(Debug)]
 struct Oracle {
-    /// From when on the limit is how much, in nanoseconds.
+    /// The time of each change in nanoseconds, and the limit from then on.
     steps: Vec<(u64, u64)>,
     limit: u64,
 }
 
 impl Oracle {
     fn new(simulation: &Simulation, multiples: &[f64], process: usize) -> Self {
-        // The limit of every moment, by tenths of a second, without what does not change.
+        // The limit at each tenth of a second at which it changes.
         let share = simulation.processes[process];
         let of = |now: u64| {
             let inside = fluid::at(simulation, now).inside();
@@ -165,7 +165,7 @@ impl Oracle {
 
 const EVERY: usize = 100_000_000;
 
-/// The multiple of the phase of that moment, or of the next, or of the last.
+/// The multiple of the phase at this moment; between phases that of the next one, and after all of them that of the last.
 fn multiple(phases: &[Phase], multiples: &[f64], now: u64) -> f64 {
     let second = now / NANOS;
     let inside = phases

@@ -1,11 +1,10 @@
 use crate::num::seconds;
 
-/// Times at which a server stands still, as for the collection of garbage: `length` at the beginning of every
-/// period but the first.
+/// Pauses of a server, such as those of a garbage collector: `length` at the beginning of every period but the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pauses {
     pub(crate) every: u64,
-    /// Shorter than the period.
+    /// The length of a pause, which is shorter than the period.
     pub(crate) length: u64,
 }
 
@@ -48,7 +47,7 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    /// Nanosecond by nanosecond.
+    /// The same as [`Pauses::end`], nanosecond by nanosecond.
     fn naive(pauses: Pauses, now: u64, work: u64) -> u64 {
         let (mut now, mut left) = (now, work);
         while left > 0 {

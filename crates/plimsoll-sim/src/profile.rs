@@ -1,25 +1,25 @@
 use crate::num::{NANOS, seconds};
 
-/// The step in which a ramp is followed where every change matters.
+/// The step in which [`Profile::changes`] follows a ramp.
 const RAMP_STEP: u64 = NANOS / 10;
 
 /// A number that changes with time: a constant, steps, straight lines between points, or both.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Profile {
-    /// In order of time. The first value also holds before its point, the last for ever.
+    /// The points in order of time. The first value also holds before its point, and the last one forever.
     points: Vec<Point>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Point {
-    /// Nanoseconds.
+    /// The time in nanoseconds.
     at: u64,
     value: f64,
-    /// Whether a straight line leads to the next.
+    /// Whether a straight line leads to the next point.
     line: bool,
 }
 
-/// A change: at a moment, to a value, in a straight line over a time that may be 0.
+/// A change to a value at a moment, in a straight line over a time that may be 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Step {
     pub(crate) at: u64,
@@ -78,7 +78,7 @@ impl Profile {
         }
     }
 
-    /// The greatest value there is.
+    /// The largest value.
     pub(crate) fn peak(&self) -> f64 {
         let values = self.points.iter().map(|point| point.value);
         values.fold(0.0, f64::max)
@@ -89,7 +89,7 @@ impl Profile {
         self.points.iter().map(|point| point.at)
     }
 
-    /// The times before `end` at which the value changes. A ramp changes all the time; it is followed in small steps.
+    /// The times before `end` at which the value changes. A ramp changes continuously, and is followed in small steps.
     pub(crate) fn changes(&self, end: u64) -> Vec<u64> {
         let step = usize::try_from(RAMP_STEP).unwrap_or(usize::MAX);
         let mut all = Vec::new();

@@ -12,7 +12,7 @@ use crate::traffic::RequestKind;
 
 /// The results of one run: one limit, one seed.
 ///
-/// Of all requests, [`counts`](Self::counts) has those that ended, and [`inside`](Self::inside) the others.
+/// [`counts`](Self::counts) has the requests that ended, and [`inside`](Self::inside) the others.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Run {
@@ -56,14 +56,14 @@ pub(crate) struct Recorder<'s> {
     from_clients: u64,
     /// The requests that a perfect limiter would answer in a later second, before their deadline.
     carried: f64,
-    /// The requests that its idle workers could begin at once, beyond their capacity per second.
+    /// The requests that idle workers of the perfect limiter could begin at once, beyond their capacity per second.
     idle: f64,
     /// Latencies of the open second.
     latencies: Vec<u64>,
     phases: Vec<Seen>,
 }
 
-/// The records of a phase beside its seconds.
+/// The records of a phase in addition to those of its seconds.
 struct Seen {
     latencies: Histogram<u64>,
     /// The requests answered before the deadline, by process.
@@ -112,9 +112,10 @@ impl<'s> Recorder<'s> {
 
     /// The requests that a perfect limiter would have answered in the second around `middle`, in which `offered` arrived.
     ///
-    /// It is bounded by the capacity of the server, and by the arrivals of this second and those left from earlier seconds. As many
-    /// are left as can be answered before the deadline: with a deadline of a second or less none are, and work that takes longer
-    /// than a second is not cut off at its end. Idle workers that take longer than a second for a request can each begin one.
+    /// It is bounded by the capacity of the server, and by the arrivals of this second and those left from earlier seconds. The
+    /// number left is what can still be answered before the deadline. With a deadline of a second or less it is 0; work that
+    /// takes longer than a second is not cut off at the end of the second. Idle workers that take longer than a second for a
+    /// request can each begin one.
     fn ideal(&mut self, offered: u64, middle: u64) -> f64 {
         let fluid = fluid::at(self.simulation, middle);
         let stated = self.simulation.ideal.as_ref().map(|ideal| ideal.at(middle));
@@ -134,7 +135,7 @@ impl<'s> Recorder<'s> {
         let answered = wanted.min(possible);
         self.idle = possible - answered;
         let later = (seconds(self.simulation.deadline) - 1.0).max(0.0);
-        // None are left of infinite demand.
+        // An infinite demand leaves no requests to later seconds.
         self.carried = (wanted - answered).min(capacity * later).max(0.0);
         if stated.is_some() {
             answered
@@ -175,7 +176,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Makes the run. Every second must have passed.
+    /// Returns the run. Every second must have passed.
     pub(crate) fn finish(self, limit: &str, seed: u64, inside: u64) -> Run {
         let phases = self.simulation.phases.iter().zip(&self.phases);
         let shares = &self.simulation.processes;

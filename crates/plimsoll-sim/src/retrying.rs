@@ -33,7 +33,7 @@ impl Retrying {
         }
     }
 
-    /// A request came.
+    /// Counts a new request for the budget.
     pub(crate) fn came(&mut self) {
         if let Some(budget) = self.model.and_then(|model| model.budget) {
             self.saved = (self.saved + budget).min(SAVED);

@@ -7,7 +7,7 @@ use plimsoll::{Acquire, Demand};
 
 use crate::subject::{Answer, Subject};
 
-/// The requests that wait, each with a bell that the gate rings when there is news for it.
+/// The waiting requests, each with a waker (a bell) that the gate wakes when the request may proceed.
 pub(crate) struct Room<'s, T> {
     places: Vec<Option<(Acquire<'s>, T)>>,
     bells: Vec<Waker>,
@@ -90,7 +90,7 @@ impl<'s, T> Room<'s, T> {
 
     fn next_rung(&self) -> Option<usize> {
         let mut rung = self.rung.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Rarely more than a few: to take the first costs nothing.
+        // Removing the first is cheap, because there are rarely more than a few.
         (!rung.is_empty()).then(|| rung.remove(0))
     }
 

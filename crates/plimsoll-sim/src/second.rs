@@ -16,9 +16,9 @@ pub struct RequestCounts {
     pub good: u64,
     /// Requests that were answered after the deadline.
     pub late: u64,
-    /// Requests that were refused, and not retried any more.
+    /// Requests that were refused and not retried again.
     pub rejected: u64,
-    /// Requests that were answered with an error, and not retried any more.
+    /// Requests that were answered with an error and not retried again.
     pub failed: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::simulation::{Simulation, WaitingRoom};
 use crate::subject::Subject;
 use crate::world::World;
 
-/// Runs a simulation. `limit` makes that of each process.
+/// Runs a simulation. `limit` makes the limit of each process.
 pub(crate) fn simulate(
     simulation: &Simulation,
     name: &str,

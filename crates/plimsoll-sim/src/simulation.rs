@@ -38,7 +38,7 @@ use crate::work::Work;
 pub struct Simulation {
     pub(crate) name: String,
     pub(crate) about: String,
-    /// Whole seconds, in nanoseconds.
+    /// The duration in nanoseconds, a multiple of a second.
     pub(crate) duration: u64,
     pub(crate) deadline: u64,
     pub(crate) traffic: Traffic,
@@ -55,7 +55,7 @@ pub struct Simulation {
     /// The goodput per second of a perfect limiter. `None`: the capacity of the server.
     pub(crate) ideal: Option<Profile>,
     pub(crate) limit: Contender,
-    /// Requests as they came once, in place of the rate and the bursts.
+    /// Recorded arrivals, which replace the rate and the bursts.
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) expectations: Vec<Expectation>,
     /// The best limit of each phase, once the oracle has searched for it.
@@ -65,7 +65,7 @@ pub struct Simulation {
 /// The traffic model.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
-    /// Requests a second of the open loop.
+    /// The rate of the open loop, in requests per second.
     pub(crate) rate: Profile,
     pub(crate) bursts: Option<Bursts>,
     pub(crate) clients: Option<Clients>,
@@ -113,7 +113,7 @@ pub(crate) struct Retries {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitingRoom {
     pub(crate) queue: Queue,
-    /// The bound of the queue and its timeout, which it keeps to itself.
+    /// The bound of the queue and its time-out, which [`Queue`] does not expose.
     pub(crate) bound: u64,
     pub(crate) timeout: Option<u64>,
 }
@@ -122,11 +122,11 @@ pub(crate) struct WaitingRoom {
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) name: String,
-    /// The share of the requests that need it.
+    /// The share of the requests that need this part.
     pub(crate) share: Profile,
     /// Whether its worker, and its permit, are held until the request is answered.
     pub(crate) holds: bool,
-    /// A limit of its own before it.
+    /// The gate before this part, if it has one.
     pub(crate) gate: Option<InnerGate>,
     pub(crate) model: StationModel,
 }

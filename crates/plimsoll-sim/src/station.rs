@@ -1,4 +1,4 @@
-//! A station, which is a part of the server: its model and its state.
+//! Stations, the parts of the server: model and state.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::work::Work;
 /// The model of the server, or of a station of it.
 #[derive(Clone, Debug)]
 pub(crate) struct StationModel {
-    /// `None`: as many as come, a pure delay.
+    /// The number of workers. `None` means unlimited: a pure delay.
     pub(crate) workers: Option<Profile>,
     pub(crate) service: Mix,
     /// The factor on the service time.
@@ -27,11 +27,11 @@ pub(crate) struct StationModel {
     pub(crate) failures: Vec<Failures>,
 }
 
-/// The slowdown for each multiple of the workers that is inside above `above`.
+/// The slowdown under load: `factor` for each multiple of the workers by which the requests inside exceed `above`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Contention {
     pub(crate) factor: f64,
-    /// The number of workers unless said.
+    /// The number of requests without a slowdown. Default: the number of workers.
     pub(crate) above: Option<f64>,
 }
 
@@ -93,14 +93,14 @@ impl<'s, J> Station<'s, J> {
         station
     }
 
-    /// Takes a job.
+    /// Accepts a job. Returns the job that a free worker begins, if there is one.
     pub(crate) fn admit(&mut self, now: u64, class: Class, job: J) -> Option<Begun<J>> {
         self.inside += 1;
         self.queue.push_back((class, job));
         self.begin(now)
     }
 
-    /// A worker is done, and may take the next job. The finished job still counts as inside when the next begins.
+    /// Frees a worker, which may begin the next job. The finished job still counts as inside when the next one begins.
     pub(crate) fn done(&mut self, now: u64) -> Option<Begun<J>> {
         self.busy -= 1;
         let begun = self.begin(now);
@@ -108,14 +108,14 @@ impl<'s, J> Station<'s, J> {
         begun
     }
 
-    /// Learns how many workers there are now. Then [`begin`](Self::begin) until there is nothing more to begin.
+    /// Updates the number of workers. The caller then calls [`begin`](Self::begin) until it returns `None`.
     pub(crate) fn change(&mut self, now: u64) {
         if let Some(workers) = &self.model.workers {
             self.workers = whole32(workers.at(now));
         }
     }
 
-    /// Gives the next job to a free worker, if there are both.
+    /// Begins the next job on a free worker. `None` if there is no job or no free worker.
     pub(crate) fn begin(&mut self, now: u64) -> Option<Begun<J>> {
         if self.busy >= self.workers {
             return None;
@@ -139,7 +139,7 @@ impl<'s, J> Station<'s, J> {
         })
     }
 
-    /// Takes the jobs out of the queue that are `late`.
+    /// Removes the `late` jobs from the queue, and returns them.
     pub(crate) fn drop_waiting(&mut self, late: impl Fn(&J) -> bool) -> Vec<J> {
         let mut dropped = Vec::new();
         while let Some(at) = self.queue.iter().position(|(_, job)| late(job)) {
@@ -159,7 +159,7 @@ impl<'s, J> Station<'s, J> {
         work
     }
 
-    /// Whether this one fails, and how.
+    /// Draws whether a request of this class fails, and how.
     fn fails(&mut self, now: u64, class: Class) -> Option<&'s Failures> {
         if self.model.failures.is_empty() {
             return None;

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use plimsoll::adaptive::{Adaptive, Insight, Limit};
 use plimsoll::{Acquire, Clock, Counts, Demand, Gate, Permit, Queue};
 
-/// A gate whose width an algorithm finds.
+/// A gate whose limit an algorithm adjusts.
 pub(crate) struct Subject {
     gate: Gate<Adaptive<Box<dyn Limit>>>,
-    /// Whether anybody may wait.
+    /// Whether the gate has a queue.
     waits: bool,
 }
 
@@ -21,14 +21,14 @@ pub(crate) enum Answer<'s> {
 }
 
 impl Subject {
-    /// Without a queue of its own, the gate has the one the algorithm wants, if it wants any.
+    /// Creates the gate. Without a queue in the file, it has the queue that the algorithm asks for, if any.
     pub(crate) fn new(limit: Box<dyn Limit>, queue: Option<(Queue, u64)>, clock: Clock) -> Self {
         let wanted = limit.queue_bound().filter(|_| queue.is_none());
         let gate = Gate::builder(Adaptive::new(limit))
             .clock(clock)
             .totals(false);
         let gate = match (queue, wanted) {
-            // A file that has a queue means this one, whatever becomes of the limit.
+            // A queue in the file has this bound, whatever the current limit is.
             (Some((queue, bound)), _) => gate.queue(queue).queue_size(move |_| bound),
             (None, Some(bound)) => gate.queue(Queue::fifo(bound).counts(Counts::Waiting)),
             (None, None) => gate,
@@ -39,7 +39,7 @@ impl Subject {
         }
     }
 
-    /// The limit now.
+    /// The current limit.
     pub(crate) fn limit(&self) -> u64 {
         self.gate.snapshot().limit()
     }

@@ -37,7 +37,7 @@ pub struct Summary {
     /// The requests answered before the deadline, as a fraction of those that a perfect limiter would have answered. `None` if a
     /// perfect limiter would have answered none.
     pub goodput: Option<f64>,
-    /// The goodput of the run with the least goodput. Of one run: its goodput.
+    /// The lowest goodput of any run. For a single run, its goodput.
     pub worst_goodput: Option<f64>,
     /// The mean latency, from arrival to answer, in milliseconds. `None` if no request was answered.
     pub mean_ms: Option<f64>,
@@ -56,8 +56,8 @@ pub struct Summary {
     /// The time to settle, in seconds: until 5 spans of 3 seconds in a row have at least 90 % of the ideal goodput. `None` if
     /// they never do.
     pub settle_s: Option<f64>,
-    /// The time to recover, in seconds: until, for as long, the median latency is also at most 1.25 times that of the last third
-    /// of the phase. `None` if it never is.
+    /// The time to recover, in seconds: until 5 spans in a row also have a median latency of at most 1.25 times that of the last
+    /// third of the phase. `None` if there are none.
     pub recovery_s: Option<f64>,
     /// The mean limit, over the seconds of the phase. `None` without a limit.
     pub limit: Option<f64>,
@@ -259,7 +259,7 @@ mod tests {
         };
         assert_eq!(settle(&[]), Some(0.0));
         assert_eq!(settle(&[0, 0, 0]), Some(3.0));
-        // Three seconds are looked at together: 80, 95 and 95 are 90 %.
+        // Goodput is averaged over three seconds: 80, 95 and 95 are 90 %.
         assert_eq!(settle(&[0, 80]), Some(1.0));
         // Good for a while is not settled.
         assert_eq!(settle(&[0, 95, 95, 95, 95, 0]), Some(6.0));

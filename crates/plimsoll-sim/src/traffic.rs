@@ -7,13 +7,13 @@ use crate::chance::{Chance, generator};
 use crate::class::{Class, NORMAL};
 use crate::num::{NANOS, whole};
 
-/// The arrivals of the open loop: a Poisson process whose rate changes, by thinning one of the greatest rate.
+/// The arrivals of the open loop: a Poisson process whose rate changes. It is drawn by thinning a process with the highest rate.
 pub(crate) struct Arrivals<'s> {
     simulation: &'s Simulation,
     rng: Pcg64Mcg,
     kinds: Kinds<'s>,
     peak: f64,
-    /// Seconds.
+    /// The time of the last arrival, in seconds.
     now: f64,
     /// The remaining arrivals of a log, which replaces the random arrivals.
     log: Option<std::vec::IntoIter<u64>>,
@@ -64,7 +64,7 @@ impl Iterator for Arrivals<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct RequestKind {
     pub(crate) class: Class,
-    /// The process that it comes to.
+    /// The process that receives the request.
     pub(crate) process: usize,
     /// A bit for each station that it needs.
     needs: u32,
@@ -118,7 +118,7 @@ impl<'s> Kinds<'s> {
 /// Draws an index by the shares.
 fn pick(shares: impl Iterator<Item = f64>, rng: &mut Pcg64Mcg) -> Option<usize> {
     let mut at = rng.random::<f64>();
-    // Shares may sum up to a hair less than 1.
+    // The shares may sum up to slightly less than 1.
     let mut last = None;
     for (index, share) in shares.enumerate() {
         if at < share {

@@ -1,4 +1,4 @@
-/// Milliseconds for people, in the unit that fits.
+/// Formats milliseconds for people, in a suitable unit.
 pub(crate) fn millis(ms: f64) -> String {
     match ms {
         ..0.001 => format!("{:.0} ns", ms * 1e6),

@@ -15,7 +15,7 @@ pub(crate) enum Work {
         mean: f64,
         draw: LogNormal<f64>,
     },
-    /// Mostly fast, sometimes slow; each a fifth more or less.
+    /// Mostly fast and sometimes slow durations, each a fifth more or less.
     Bimodal {
         fast: f64,
         slow: f64,
@@ -64,7 +64,7 @@ impl Work {
         Some(Self::Pareto { least, alpha, draw })
     }
 
-    /// Nanoseconds.
+    /// Draws a duration in nanoseconds.
     pub(crate) fn draw(&self, rng: &mut Pcg64Mcg) -> f64 {
         match self {
             Self::Constant(span) => *span,
@@ -85,7 +85,7 @@ impl Work {
         }
     }
 
-    /// Nanoseconds; `None` if the mean is infinite.
+    /// The mean in nanoseconds. `None` if it is infinite.
     pub(crate) fn mean(&self) -> Option<f64> {
         match *self {
             Self::Constant(mean) | Self::Exponential { mean } | Self::Lognormal { mean, .. } => {

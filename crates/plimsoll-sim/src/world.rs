@@ -33,7 +33,7 @@ pub(crate) struct World<'s> {
     in_flight: u32,
     retrying: u64,
     recorder: Recorder<'s>,
-    /// Is called with the state of a gate whenever it may have changed.
+    /// Called with the state of a gate whenever it may have changed.
     listener: Option<&'s mut dyn FnMut(u64, usize, Insight)>,
 }
 
@@ -82,7 +82,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Runs it to the end, and says after every virtual second how many have passed.
+    /// Runs the simulation to its end. Calls `watch` after every virtual second with the number of seconds that have passed.
     pub(crate) fn go(&mut self, watch: &mut dyn FnMut(usize)) {
         let end = self.simulation.duration;
         self.begin(end);
@@ -90,7 +90,7 @@ impl<'s> World<'s> {
         let mut arrival = self.arrivals.next();
         loop {
             let next = self.events.next_at();
-            // At the same moment the newcomer is first.
+            // At the same moment, an arrival comes before other events.
             let comes = arrival.filter(|(at, _)| next.is_none_or(|next| *at <= next));
             let Some(at) = comes.map(|(at, _)| at).or(next).filter(|at| *at < end) else {
                 break;
@@ -126,7 +126,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Moves time on. Says how many seconds have passed.
+    /// Moves time on, and returns the number of seconds that have ended.
     fn pass(&mut self, now: u64) -> usize {
         let passed = self.record_until(now);
         self.now = now;
@@ -192,7 +192,7 @@ impl<'s> World<'s> {
         let until = request.arrived.saturating_add(self.simulation.deadline);
         let timeout = queue.and_then(|room| room.timeout);
         let due = timeout.map_or(until, |span| until.min(self.now.saturating_add(span)));
-        // A deadline is met until it has passed.
+        // A request that ends exactly at its deadline still meets it.
         self.events.push(due.saturating_add(1), Event::Due);
     }
 
@@ -241,7 +241,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Moves a job to the next station that it needs. After the last it is answered.
+    /// Moves a job to the next station that it needs. After the last one, the job is answered.
     fn enter(&mut self, mut job: Job<'s>) {
         let kind = job.request.kind;
         while job.at < self.stations.len() && !kind.needs(job.at) {
@@ -284,7 +284,7 @@ impl<'s> World<'s> {
         self.events.push(end, Event::Done(begun.job, begun.failed));
     }
 
-    /// A worker is done with it.
+    /// Ends the work of a job at its station.
     fn done(&mut self, mut job: Job<'s>, failed: Option<Outcome>) {
         if self.has_left(&job) {
             self.free(job.at, job.inner.take(), Outcome::Ignore);
@@ -304,7 +304,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// A worker is free, and so is the place at the gate before it.
+    /// Frees a worker, and the permit of the gate before its station.
     fn free(&mut self, station: usize, permit: Option<Permit<'s>>, outcome: Outcome) {
         if let Some(begun) = self.stations[station].station.done(self.now) {
             self.begun(begun);

@@ -177,7 +177,7 @@ pub struct App {
 }
 
 impl App {
-    /// An empty display for the server at this address.
+    /// Creates an empty display for the server at this address.
     #[must_use]
     pub fn new(server: impl Into<String>) -> Self {
         Self {

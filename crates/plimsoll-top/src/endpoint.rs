@@ -88,7 +88,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The token is not shown.
+/// Hides the token.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")

@@ -38,7 +38,7 @@ impl Styles {
         self.of(Color::Green)
     }
 
-    /// For less important text.
+    /// The style of less important text.
     pub(crate) fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }

@@ -36,7 +36,7 @@ pub struct Tick {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limit {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
     /// The kind of its limiter: a rate or a concurrency limit.
     pub kind: Option<String>,
@@ -50,7 +50,7 @@ pub struct Limit {
     pub limit: u64,
     /// The usage.
     pub in_use: u64,
-    /// The usage as a share of the limit.
+    /// The usage as a fraction of the limit.
     pub saturation: f64,
     /// The number of waiters.
     pub waiting: u64,
@@ -135,17 +135,17 @@ pub struct Reload {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Upstream {
-    /// The name of its pool.
+    /// The name of the server's pool.
     pub pool: String,
-    /// Its address.
+    /// The address of the server.
     pub address: String,
-    /// Requests that it is busy with.
+    /// Requests in flight at the server.
     pub in_flight: u64,
-    /// Requests that it answered.
+    /// Requests that the server answered.
     pub answered: u64,
-    /// Requests that failed.
+    /// Requests of the server that failed.
     pub failed: u64,
-    /// Whether it is asked.
+    /// The state of the server: whether it receives requests.
     pub state: String,
 }
 
@@ -167,9 +167,9 @@ pub struct Quotas {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Quota {
-    /// Its name.
+    /// The name of the limit.
     pub limit: String,
-    /// The key that it is for, masked.
+    /// The key of the limit, masked.
     pub key: Option<String>,
     /// The share of each proxy.
     pub shares: Vec<Shared>,
@@ -182,17 +182,17 @@ pub struct Quota {
 pub struct Shared {
     /// The number of its connection.
     pub stream: Option<u64>,
-    /// Its share.
+    /// The share of the proxy.
     pub has: Option<Share>,
-    /// Its demand, in requests per second.
+    /// The demand of the proxy, in requests per second.
     pub wants_per_second: Option<f64>,
-    /// In how many seconds what it has runs out.
+    /// The time until the share expires, in seconds.
     pub expires_in: Option<f64>,
-    /// Whether it has left.
+    /// Whether the proxy has disconnected.
     pub gone: bool,
-    /// Requests that it let through.
+    /// Requests that the proxy admitted.
     pub allowed: u64,
-    /// Requests that it refused.
+    /// Requests that the proxy refused.
     pub denied: u64,
 }
 
@@ -207,18 +207,18 @@ pub struct Share {
     pub seconds: u64,
 }
 
-/// The keys of a limit that come most often, masked.
+/// The most frequent keys of a limit, masked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Keys {
-    /// By what they used.
+    /// The keys with the highest usage.
     pub used: Vec<Key>,
-    /// By how often they were refused.
+    /// The keys with the most refusals.
     pub refused: Vec<Key>,
 }
 
-/// A key, and how often it came, at most `error` too high.
+/// A key and the number of its requests, which is at most `error` too high.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -1,1 +1,1 @@
-//! Nothing: `Cargo.toml` says what this crate is for.
+//! An empty crate. `Cargo.toml` explains its purpose.

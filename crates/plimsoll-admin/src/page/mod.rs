@@ -68,7 +68,7 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     let method = request.method();
     let reads = *method == Method::GET || *method == Method::HEAD;
     if !reads && is_cross_site(request.headers()) {
-        let why = "a page of another site asks: expected one of this server, or a client that is no browser\n";
+        let why = "the request comes from a page of another site: expected a page of this server, or a client other than a browser\n";
         return (StatusCode::FORBIDDEN, why).into_response();
     }
     let mut response = next.run(request).await;

@@ -13,7 +13,7 @@ fn traces_that_cannot_be_sent_are_a_mistake() {
     assert!(err.contains("cannot send traces: "), "{err}");
 }
 
-/// The directory stands in the file. Permits that were out, and states that have no place any more, are named.
+/// The directory is set in the file. Permits that were held, and states that cannot be restored, are logged.
 #[test]
 fn what_a_restart_forgets_is_said() {
     let dir = Dir::with(&[]);
@@ -46,12 +46,12 @@ fn what_a_restart_forgets_is_said() {
             .find(|line| line.contains(words))
             .unwrap_or_default()
     };
-    let permits = line("permits were out");
+    let permits = line("permits were held");
     assert!(
         permits.contains("slots") && permits.contains("permits=2"),
         "{err}"
     );
-    let states = line("have no place any more");
+    let states = line("cannot be restored");
     assert!(
         states.contains("mail") && states.contains("states=2"),
         "{err}"

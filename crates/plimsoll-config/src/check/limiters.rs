@@ -149,7 +149,7 @@ fn goes_together(limiter: &Limiter, path: &[Step<'_>], stored: bool, context: &C
         context.note(places.name(&field(name), message));
     }
     if common.queue.is_some() && matches!(limiter.kind, Kind::All { .. }) {
-        let message = format!("`{word}` has no queue: who waits does so in the queue of a member");
+        let message = format!("`{word}` has no queue: requests wait in the queues of its members");
         context.note(places.name(&field("queue"), message));
     }
     if let Some(queue) = &common.queue

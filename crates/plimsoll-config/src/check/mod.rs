@@ -194,7 +194,7 @@ impl<'a> Checker<'a> {
         };
         if limiter.is_keyed() {
             let message = format!(
-                "`{name}` has keys, and nobody knows one here: expected a limiter without `keyed`"
+                "`{name}` has keys, and there is no key here: expected a limiter without `keyed`"
             );
             self.context.note(self.context.places.value(path, message));
             return None;
@@ -271,7 +271,7 @@ impl<'a> Checker<'a> {
             };
             let more = self.part(name, &path, trail);
             if let Some(twice) = more.iter().find(|part| parts.contains(part)) {
-                let message = format!("`{twice}` would be asked twice");
+                let message = format!("`{twice}` would be applied twice");
                 context.note(places.value(&path, message));
                 continue;
             }

@@ -42,7 +42,7 @@ pub(super) fn partners(context: &Context<'_>) {
                 context.note(places.name(&at("learn"), message));
             }
             (None, None) => {
-                let message = "expected `rate`, or `learn` where nobody knows it, found neither";
+                let message = "expected `rate`, or `learn` if the rate is unknown, found neither";
                 context.note(places.value(&path, message));
             }
         }

@@ -78,7 +78,7 @@ impl<'a> Checker<'a> {
             }
             let more = self.parts(words.as_slice(), &path, several, &mut Vec::new());
             if let Some(twice) = more.iter().find(|part| parts.contains(part)) {
-                let message = format!("`{twice}` would be asked twice");
+                let message = format!("`{twice}` would be applied twice");
                 context.note(context.places.value(&path, message));
             }
             if name == "limits" {
@@ -232,7 +232,8 @@ pub(super) fn client(context: &Context<'_>) {
         let path = keys(&["client", "header"]);
         uses::header(&client.header, &path, context);
         if file.proxies.is_empty() && !context.broken.has("proxies") {
-            let message = "no proxy is trusted, so nobody can tell an address in this field: did you forget `proxies`?";
+            let message =
+                "no proxy is trusted, so this field is ignored: did you forget `proxies`?";
             context.warn(places.value(&path, message));
         }
     }

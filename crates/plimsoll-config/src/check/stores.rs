@@ -140,7 +140,8 @@ pub(super) fn store_fields(
         return Err(places.name(&field("max_keys"), message));
     }
     if common.borrow.is_some() && matches!(limiter.kind, Kind::Concurrency { .. }) {
-        let message = format!("`{word}` cannot borrow, because it is given back: expected a rate");
+        let message =
+            format!("`{word}` cannot borrow, because its permits are returned: expected a rate");
         return Err(places.name(&field("borrow"), message));
     }
     Ok(())

@@ -77,7 +77,7 @@ pub(super) fn odd(limiter: &Limiter, path: &[Step<'_>], context: &Context<'_>) {
         }
     }
     if let Some(queue) = &limiter.common.queue {
-        let nothing = "nobody ever waits in this queue, as if there were none";
+        let nothing = "no request ever waits in this queue: it has no effect";
         if queue.bound == 0 {
             warn(
                 &[Step::Key("queue"), Step::Key("bound")],
@@ -119,7 +119,7 @@ pub(super) fn odd_use(limit: &Limit, path: &[Step<'_>], context: &Context<'_>) {
         let Tier::Limit(tier) = tier else { continue };
         let path = [path, &[Step::Key(field), Step::Key(name)]].concat();
         if tier.kind == limiter.kind {
-            let message = "this is the limit that everybody has: it changes nothing";
+            let message = "this is the same limit, so it has no effect";
             context.warn(places.value(&path, message));
         } else if let Some(message) = never(&tier.kind) {
             context.warn(places.value(&path, message));

@@ -187,7 +187,7 @@ impl FileWatch {
 
 /// Watches a file until it is dropped. [`Limits::watch_file`] returns it.
 #[derive(Debug)]
-#[must_use = "nobody looks at the file any more when it is dropped"]
+#[must_use = "the file is no longer watched when this is dropped"]
 pub struct FileWatcher {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -46,12 +46,12 @@ fn odd_values_are_warned_of_with_their_place() {
         (
             "kind: concurrency, limit: 1, queue: { bound: 0 }",
             "limiters.a.queue.bound: ",
-            "nobody ever waits",
+            "no request ever waits",
         ),
         (
             "kind: concurrency, limit: 1, queue: { bound: 1, timeout: 0s }",
             "limiters.a.queue.timeout: ",
-            "nobody ever waits",
+            "no request ever waits",
         ),
         (
             "kind: all, of: [{ kind: token_bucket, burst: 5, refill: 6, every: 1s, style: interval }]",
@@ -118,10 +118,10 @@ client: { header: cf-connecting-ip }
             "a.yaml:2:25: limits.a.cost: no request ever fits: it costs 5, and at most 3 are granted at once",
             "a.yaml:4:30: limits.c.cost: no request ever fits: it costs 3, and at most 2 are granted at once",
             "a.yaml:5:58: limits.d.tiers.small: no request ever fits: it costs 5, and at most 4 are granted at once",
-            "a.yaml:5:69: limits.d.tiers.same: this is the limit that everybody has: it changes nothing",
+            "a.yaml:5:69: limits.d.tiers.same: this is the same limit, so it has no effect",
             "a.yaml:7:25: limits.f.cost: no request ever fits: it costs 4, and at most 3 are granted at once",
-            "a.yaml:8:55: limits.g.overrides.\"10.0.0.1\": this is the limit that everybody has: it changes nothing",
-            "a.yaml:9:19: client.header: no proxy is trusted, so nobody can tell an address in this field: did you forget `proxies`?",
+            "a.yaml:8:55: limits.g.overrides.\"10.0.0.1\": this is the same limit, so it has no effect",
+            "a.yaml:9:19: client.header: no proxy is trusted, so this field is ignored: did you forget `proxies`?",
         ]
     );
 }

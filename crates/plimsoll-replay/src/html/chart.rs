@@ -1,4 +1,4 @@
-//! Pictures of counts over time, as SVG. Labels stand beside them in HTML, so that pictures may be of any width.
+//! Charts of counts over time, as SVG. Labels are outside of them in HTML, so that charts can have any width.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use crate::report::Report;
 use crate::time::{SECOND, timestamp};
 use crate::words::count;
 
-/// The number of limits with a colour of their own.
+/// Maximum number of limits with a colour of their own.
 const COLOURS: usize = 5;
 
-/// The size that paths are drawn in; it is stretched.
+/// The size in which paths are drawn. The chart stretches it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
@@ -62,14 +62,14 @@ pub(super) fn over_time(report: &Report, page: &mut String) {
     page.push_str("</section>");
 }
 
-/// One colour of a picture.
+/// One colour of a chart.
 struct Layer {
     name: String,
     colour: String,
     counts: Vec<u64>,
 }
 
-/// Layers on top of each other.
+/// Draws layers on top of each other.
 fn stacked(report: &Report, layers: &[Layer], title: &str, page: &mut String) {
     let length = layers.first().map_or(0, |layer| layer.counts.len());
     let sum = |index: usize| {
@@ -79,7 +79,7 @@ fn stacked(report: &Report, layers: &[Layer], title: &str, page: &mut String) {
             .sum::<u64>()
     };
     let most = nice((0..length).map(sum).max().unwrap_or(0));
-    // Text can always be written to.
+    // Writing to a string never fails.
     let _ = write!(
         page,
         "<h3>{}</h3><figure class=\"chart\"><div class=\"y\"><span>{}</span><span>{}</span><span>0</span></div>\
@@ -118,7 +118,7 @@ fn stacked(report: &Report, layers: &[Layer], title: &str, page: &mut String) {
     let span = i64::try_from(length).unwrap_or(0) * report.series.seconds;
     for quarter in 0..=4 {
         let text = timestamp((report.series.from_epoch + span * quarter / 4) * SECOND);
-        // Over days the date says more.
+        // Over several days, the date is more useful.
         let text = if span > 2 * 86_400 {
             text.get(5..13).map(|it| it.replacen('T', " ", 1))
         } else {
@@ -139,7 +139,7 @@ fn stacked(report: &Report, layers: &[Layer], title: &str, page: &mut String) {
     page.push_str("</div>");
 }
 
-/// The area between two lines of steps.
+/// The path of the area between two stepped lines.
 fn area(below: &[u64], above: &[u64], most: u64) -> String {
     let step = WIDTH / (above.len().max(1)) as f64;
     let y = |count: u64| HEIGHT - count as f64 / most.max(1) as f64 * HEIGHT;
@@ -167,7 +167,7 @@ fn area(below: &[u64], above: &[u64], most: u64) -> String {
     path
 }
 
-/// The next number of 1, 2 or 5 and zeros.
+/// Rounds up to the next number that is 1, 2 or 5 followed by zeros.
 fn nice(number: u64) -> u64 {
     let mut unit = 1_u64;
     loop {

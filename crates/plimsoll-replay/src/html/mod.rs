@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: no network, no scripts.
+//! A report as one self-contained page, without scripts and without requests to a network.
 
 mod chart;
 mod page;
@@ -139,7 +139,7 @@ impl Report {
             ]);
         }
         page.end_table();
-        page.add("<p class=\"muted\">Share: of what the limit was asked. Alone: what it would refuse if no other limit stood beside it.</p></section>");
+        page.add("<p class=\"muted\">Share: the refused fraction of the requests to which the limit applies. Alone: the same without the other limits.</p></section>");
     }
 
     fn routes_section(&self, page: &mut Page) {

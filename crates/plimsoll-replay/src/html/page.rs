@@ -1,4 +1,4 @@
-//! The parts that a page is made of.
+//! The parts of a page.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ impl Page {
         self.add("</tr></thead><tbody>");
     }
 
-    /// A row; cells of numbers begin as [`n`] makes them.
+    /// Writes a row. Cells with numbers are made by [`n`].
     pub(super) fn row(&mut self, cells: &[&str]) {
         self.add("<tr>");
         for cell in cells {
@@ -80,7 +80,7 @@ pub(super) fn bar(share: f64, largest: f64) -> String {
     format!("<span class=\"bar\"><i style=\"width:{width:.1}%\"></i></span>")
 }
 
-/// Text in HTML.
+/// Escapes a text for HTML.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -91,7 +91,7 @@ pub(super) fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             letter if letter.is_control() => {
-                // Text can always be written to.
+                // Writing to a string never fails.
                 let _ = write!(escaped, "\\u{{{:x}}}", u32::from(letter));
             }
             letter => escaped.push(letter),

@@ -204,7 +204,7 @@ routes: [{ match: /**, limits: [user, form, all] }]
     );
     let notes = report.notes.join("\n");
     assert!(
-        notes.contains("user was not asked for 5 requests: their lines have no header:x-user."),
+        notes.contains("user does not apply to 5 requests: their lines have no header:x-user."),
         "{notes}"
     );
     assert!(

@@ -1,6 +1,6 @@
-//! Reads expectations: of the answer of a verb, of earlier requests, of numbers.
+//! Reads expectations of the answer of a verb, of earlier requests, and of numbers.
 //!
-//! An expectation that can never be met, or never fail, is a mistake in the file. So each is checked against its verb.
+//! An expectation that can never be met, or can never fail, is an error in the file. So each is checked against its verb.
 
 use plimsoll_spec::scalar::{cost, expected, flag, nearest, text, word};
 use plimsoll_spec::{Fields, Node, Problem, Read, Value, quote};
@@ -119,7 +119,7 @@ fn refused_by(node: &Node, limiter: &LimiterSpec) -> Read<String> {
     Err(Problem::new(node.place, message))
 }
 
-/// Refuses fields that contradict the verb, the result or each other.
+/// Rejects fields that contradict the verb, the result or each other.
 fn sense(fields: &Fields<'_>, expect: &Expect, verb: &str) -> Read<()> {
     let only_with = |name: &str, wanted: &[&str]| match fields.get(name) {
         Some(_) if !wanted.contains(&verb) => Err(fields.problem(

@@ -19,7 +19,7 @@ pub(crate) fn limiter(node: &Node) -> Read<LimiterSpec> {
     Ok(LimiterSpec { node, spec })
 }
 
-/// Reads an algorithm that stands alone.
+/// Reads the algorithm of a trace.
 pub(crate) fn algorithm(node: &Node) -> Read<AlgorithmSpec> {
     Ok(AlgorithmSpec {
         node: node.clone(),

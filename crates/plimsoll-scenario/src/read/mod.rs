@@ -1,4 +1,4 @@
-//! Reads [`Scenario`]s from text, and stops at the first mistake.
+//! Reads [`Scenario`]s from text, up to the first error.
 //!
 //! One module per part of the format. Each reader takes a [`Node`] and returns a type of [`spec`](crate::spec); readers of lists
 //! and maps add the path to an error.
@@ -94,7 +94,7 @@ fn read_scenario(node: &Node) -> Read<Scenario> {
     })
 }
 
-/// The problem, seen from the file: one that is a list is the list of its `scenarios`.
+/// Converts the path of a problem to that of the file: a file that is a list is read as the list `scenarios`.
 pub(crate) fn at_top(problem: Problem) -> Problem {
     if problem.field().starts_with('[') {
         problem.under_key("scenarios")
@@ -103,7 +103,7 @@ pub(crate) fn at_top(problem: Problem) -> Problem {
     }
 }
 
-/// The problem, with the name of the scenario it is in.
+/// Adds the name of the scenario to a problem.
 pub(crate) fn in_scenario(problem: Problem, name: Option<&str>) -> Problem {
     match name {
         Some(name) => problem.remark(format_args!("in the scenario {name:?}")),

@@ -25,10 +25,10 @@ pub(crate) const ANSWERED: [&str; 6] = [
     "within",
 ];
 
-/// Why requests are refused, and demands are not.
+/// The additional reasons for which requests are refused, but demands are not.
 pub(crate) const MORE_REASONS: [&str; 3] = ["no_key", "shed", "unavailable"];
 
-/// The fields of a request, and of how it is answered.
+/// The fields of a request and of its response.
 pub(crate) const OF_REQUEST: [&str; 9] = [
     "headers",
     "body",
@@ -201,7 +201,7 @@ fn request(fields: &Fields<'_>) -> Read<RequestSpec> {
     })
 }
 
-/// `METHOD TARGET`, and perhaps `from ADDRESS`.
+/// Reads `METHOD TARGET`, optionally followed by `from ADDRESS`.
 fn line(node: &Node) -> Read<(String, String, Option<IpAddr>)> {
     let line = text(node)?;
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -246,7 +246,7 @@ fn pairs(node: &Node) -> Read<Vec<(String, String)>> {
     fields.iter().map(pair).collect()
 }
 
-/// A text, or a number of bytes.
+/// Reads a body: a text, or a number of bytes.
 fn body(node: &Node) -> Read<String> {
     const LONGEST: usize = 10_000_000;
     match &node.value {
@@ -297,7 +297,7 @@ fn answered(node: &Node) -> Read<Answered> {
     Ok(answered)
 }
 
-/// Requests are refused for more reasons than demands.
+/// Reads a reason. Requests are refused for more reasons than demands.
 fn reason(node: &Node) -> Read<&'static str> {
     let known = REASONS.into_iter().chain(MORE_REASONS);
     let known: Vec<_> = known.map(|it| (it, it)).collect();
@@ -309,7 +309,7 @@ fn admission(node: &Node) -> Read<Admission> {
     word(node, &words.map(|it| (it.word(), it)))
 }
 
-/// Refuses fields that contradict each other, or expect nothing.
+/// Rejects fields that contradict each other, or expect nothing.
 fn sense(fields: &Fields<'_>, answered: &Answered) -> Read<()> {
     if fields.iter().next().is_none() {
         return Err(Problem::new(fields.place, "nothing is expected here"));
@@ -328,7 +328,7 @@ fn sense(fields: &Fields<'_>, answered: &Answered) -> Read<()> {
     Ok(())
 }
 
-/// A number for each limit by name; a number alone beside `ask`.
+/// Reads a number for each limit by name, or a single number beside `ask`.
 fn remaining(node: &Node, act: Option<&Act>) -> Read<Vec<Remaining>> {
     if let (Value::Scalar { .. }, Some(Act::Ask { limit, .. })) = (&node.value, act) {
         let amount = cost(node)?;

@@ -28,7 +28,7 @@ fn known() -> Vec<&'static str> {
     verbs.chain(MODIFIERS).chain(others).chain(gauges).collect()
 }
 
-/// Every kind of event.
+/// The words of all events.
 pub(crate) const EVENTS: [&str; 9] = [
     "limit_changed",
     "queue_bound_changed",
@@ -82,7 +82,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The events that must have happened, by their words.
+    /// Reads the words of the expected events.
     fn events(&self, node: &Node) -> Read<Vec<&'static str>> {
         let kind = &self.limiter.spec.kind;
         if kind.is_by_key() || matches!(kind.word(), "all" | "memory" | "cpu") {

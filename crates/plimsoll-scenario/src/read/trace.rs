@@ -8,7 +8,7 @@ use crate::spec::{Finished, Sample, Samples, Tick, Trace};
 
 pub(crate) const COLUMNS: [&str; 5] = ["start_ns", "rtt_ns", "in_flight", "dropped", "limit_after"];
 
-/// Reads a scenario that feeds samples to an algorithm.
+/// Reads a trace: an algorithm, and its samples.
 pub(crate) fn trace(fields: &Fields<'_>) -> Read<Trace> {
     let limit = fields.required("limit", algorithm)?;
     let samples = if matches!(limit.spec, Algorithm::LatencyGradient { .. }) {

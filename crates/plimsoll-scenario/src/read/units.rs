@@ -1,4 +1,4 @@
-//! Durations and moments as scenarios write them: a number alone is nanoseconds.
+//! Reads durations and moments of scenarios. A number without a unit is nanoseconds.
 
 use std::time::Duration;
 

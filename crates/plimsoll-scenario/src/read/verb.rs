@@ -98,7 +98,7 @@ fn goes_with(modifier: &str) -> String {
     format!("`{modifier}` goes with {}", verbs.join(", "))
 }
 
-/// Why this limiter does not have this verb, if so.
+/// Why this limiter does not have this verb. `None` if it does.
 fn missing(verb: &str, limiter: &LimiterSpec) -> Option<String> {
     let kind = limiter.spec.kind.word();
     let only = |kinds: &[&str]| {
@@ -132,7 +132,7 @@ fn missing(verb: &str, limiter: &LimiterSpec) -> Option<String> {
     }
 }
 
-/// Reads the value of a verb; of `ask` only the cost is still missing.
+/// Reads the value of a verb. `ask` has all of a demand but its cost.
 fn read(word: &str, node: &Node, ask: Ask) -> Read<Verb> {
     let ask = |node| {
         Ok(Ask {
@@ -207,7 +207,7 @@ fn carry(node: &Node) -> Read<Carry> {
     )
 }
 
-/// For verbs whose only value is `true`: a step with `false` would do nothing.
+/// Reads a verb whose only value is `true`. A step with `false` would do nothing.
 fn yes(node: &Node, verb: Verb) -> Read<Verb> {
     if flag(node)? {
         Ok(verb)

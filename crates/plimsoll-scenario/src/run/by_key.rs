@@ -11,7 +11,7 @@ use plimsoll_spec::{InvalidSpec, Kind, Queue, Shared};
 
 use super::limiters::{Keys, Subject, Unbuilt};
 
-/// Builds such a limit. `None` for other kinds.
+/// Builds a limit of these kinds. `None` for other kinds.
 pub(crate) fn build(
     spec: &plimsoll_spec::Limiter,
     clock: &Clock,

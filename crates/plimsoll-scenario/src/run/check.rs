@@ -12,7 +12,7 @@ use crate::spec::{Expect, Gauge, Hint, Outcome, Settled};
 #[derive(Debug)]
 pub(crate) enum Answer {
     Granted,
-    /// It waits for an unknown time.
+    /// A request that waits for an unknown time.
     Pending,
     Denied(Refusal),
     /// A reservation, to be used after this long.
@@ -37,7 +37,7 @@ impl Answer {
         }
     }
 
-    /// The whole answer as text, for an answer of another sort than expected.
+    /// The whole answer as text, for an answer whose result is not the expected one.
     fn show(&self) -> String {
         match self {
             Self::Granted => "granted".to_owned(),
@@ -52,8 +52,7 @@ impl Answer {
     }
 }
 
-/// The whole tokens left after the answer, in 16 bits. A key that is locked out has them too, though none is
-/// available.
+/// The whole tokens left after the answer, in 16 bits. A key that is locked out also has them, although none is available.
 pub(crate) fn credit(
     wanted: u64,
     answer: Option<&Answer>,
@@ -114,7 +113,7 @@ pub(crate) fn answer(expect: &Expect, answer: &Answer) -> Vec<Mismatch> {
     found
 }
 
-/// The result that the other expectations only make sense with.
+/// The result that the other expectations imply.
 fn implied(expect: &Expect) -> Option<Outcome> {
     let hint = matches!(expect.retry_after, Some(Hint::After(_)));
     let denied = hint || expect.reason.is_some() || expect.refused_by.is_some();
@@ -189,7 +188,7 @@ pub(crate) fn gauge(gauge: Gauge, wanted: u64, snapshot: &Snapshot) -> Option<Mi
     (got != wanted).then(|| Mismatch::of(gauge.word(), wanted, got))
 }
 
-/// The difference in the saturation, which is a quotient: its last digits are not compared.
+/// The difference in the saturation. It is a quotient, so its last digits are not compared.
 pub(crate) fn saturation(wanted: f64, snapshot: &Snapshot) -> Option<Mismatch> {
     let got = snapshot.saturation();
     ((got - wanted).abs() > 1e-9).then(|| Mismatch::of("saturation", wanted, got))
@@ -201,7 +200,7 @@ fn differ(found: &mut Vec<Mismatch>, fits: bool, mismatch: impl FnOnce() -> Mism
     }
 }
 
-/// A duration as a file would say it.
+/// Formats a duration as in a file.
 pub(crate) fn show(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (86_400_000, "d"),

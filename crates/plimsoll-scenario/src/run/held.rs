@@ -17,7 +17,7 @@ pub(crate) struct Refusal {
     pub(crate) reason: &'static str,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) by: Option<String>,
-    /// The units that the limiter still has, including those that it grants to no request now.
+    /// The units that the limiter still has, including those that it currently grants to no request.
     pub(crate) remaining: u64,
 }
 
@@ -35,19 +35,19 @@ impl From<Denied> for Refusal {
 /// The state of one request.
 pub(crate) enum HeldPermit<'a> {
     Permit(Permit<'a>),
-    /// A permit that a reservation turned into: cancelling it is still possible.
+    /// The permit of a reservation, which can still be cancelled.
     Used(Permit<'a>),
     Waiting(Acquire<'a>),
     Reserved(Reservation<'a>),
     Denied(Refusal),
     Cancelled,
-    /// It was granted, and the permit has been released, merged into another or forgotten.
+    /// A granted request whose permit has been released, merged into another or forgotten.
     Gone,
 }
 
 impl<'a> HeldPermit<'a> {
-    /// Asks a waiting request whether its turn has come. A reservation with a known time is left alone: asking
-    /// could use it, and a scenario may still want to cancel it.
+    /// Polls a waiting request. A reservation with a known time is not polled, because that could use it, and a later step may
+    /// cancel it.
     pub(crate) fn settle(&mut self) {
         match self {
             Self::Waiting(acquire) => {
@@ -62,7 +62,7 @@ impl<'a> HeldPermit<'a> {
         }
     }
 
-    /// Makes a reservation whose time has come a permit.
+    /// Converts a reservation whose time has come into a permit.
     fn use_reservation(&mut self) {
         if let Self::Reserved(reservation) = self
             && let Some(answer) = poll(reservation)
@@ -88,7 +88,7 @@ impl<'a> HeldPermit<'a> {
         }
     }
 
-    /// The permit, if it holds one; a reservation whose time has come is made one.
+    /// The permit, if there is one. Converts a reservation whose time has come.
     fn permit(&mut self) -> Option<&mut Permit<'a>> {
         self.use_reservation();
         match self {
@@ -106,7 +106,7 @@ impl<'a> HeldPermit<'a> {
         }
     }
 
-    /// Drops a request that waits, or a reservation. For any other there is nothing to drop any more.
+    /// Cancels a waiting request or a reservation. Has no effect on any other state.
     fn cancel(&mut self) {
         if matches!(self, Self::Waiting(_) | Self::Reserved(_) | Self::Used(_)) {
             *self = Self::Cancelled;
@@ -130,7 +130,7 @@ pub(crate) struct Holdings<'a> {
 }
 
 impl<'a> Holdings<'a> {
-    /// Keeps `held`. A name that is used again stands for the new one; the old one is kept without a name.
+    /// Stores `held`. A name that is used again refers to the new one; the old one is kept without a name.
     pub(crate) fn keep(&mut self, name: Option<&str>, held: HeldPermit<'a>) {
         if let Some(name) = name {
             self.names.insert(name.to_owned(), self.held.len());
@@ -165,7 +165,7 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// Makes `cost` of the permit `name` a permit of its own, `part`.
+    /// Splits `cost` off the permit `name` as the permit `part`.
     pub(crate) fn split(&mut self, name: &str, cost: u64, part: &str) -> Result<(), Mismatch> {
         let permit = self.permit(name)?;
         let whole = permit.cost();
@@ -175,7 +175,7 @@ impl<'a> Holdings<'a> {
         Ok(())
     }
 
-    /// Makes the permit `other` a part of the permit `name`.
+    /// Merges the permit `other` into the permit `name`.
     pub(crate) fn merge(&mut self, name: &str, other: &str) -> Result<(), Mismatch> {
         self.permit(name)?;
         let permit = self.take_permit(other)?;

@@ -11,16 +11,16 @@ use plimsoll_spec::{AdaptiveRule, InvalidSpec, Kind, Memory, Queue, RateRule, St
 use super::{by_key, machine};
 use crate::spec::members;
 
-/// A limiter under test, with the handles a `dyn Limiter` does not have.
+/// A limiter under test, with the operations that `dyn Limiter` does not have.
 pub(crate) struct Subject {
     pub(crate) limiter: Arc<dyn Limiter>,
-    /// Not for `all`, which is no gate.
+    /// The operations of a gate. `None` for `all`, which is not a gate.
     pub(crate) controls: Option<Box<dyn Controls>>,
-    /// The limiters of the keys, if there are any: then the limiter above is that of requests without a key.
+    /// The limiters of the keys, if the limiter is keyed. Then `limiter` is that of requests without a key.
     pub(crate) keys: Option<Box<dyn Keys>>,
     /// Changes the rule to another of the same kind.
     pub(crate) change: Box<Change>,
-    /// Its description.
+    /// The description of the limiter.
     pub(crate) kind: Kind,
     /// Subscribes to its events, by their words.
     pub(crate) listen: Option<Box<Listen>>,
@@ -37,7 +37,7 @@ pub(crate) type Sample = dyn Fn(&Memory);
 const EVENTS: usize = 4096;
 
 impl Subject {
-    /// A limiter without keys that is no gate.
+    /// A limiter without keys that is not a gate.
     pub(crate) fn only(limiter: Arc<dyn Limiter>, kind: &Kind) -> Self {
         Self {
             limiter,
@@ -79,10 +79,10 @@ impl<R: Rule> Controls for Gate<R> {
     }
 }
 
-/// Why there is no limiter.
+/// The reason why a limiter was not built.
 #[derive(Debug)]
 pub(crate) enum Unbuilt {
-    /// It does not exist yet: the word under which such scenarios are counted.
+    /// The limiter does not exist yet. The word names it in the counts.
     NotYet(&'static str),
     /// The limiter refuses its numbers.
     Invalid(InvalidSpec),
@@ -94,7 +94,7 @@ impl From<InvalidSpec> for Unbuilt {
     }
 }
 
-/// Builds the limiter a scenario describes, on the clock of the scenario.
+/// Builds the limiter that a scenario describes, on the clock of the scenario.
 pub(crate) fn build(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subject, Unbuilt> {
     if let Some(subject) = machine::build(spec, clock).or_else(|| by_key::build(spec, clock)) {
         return subject;
@@ -105,7 +105,7 @@ pub(crate) fn build(spec: &plimsoll_spec::Limiter, clock: &Clock) -> Result<Subj
     }
 }
 
-/// Builds the limiter of a rule, with all that a description may add to it.
+/// Builds the limiter of a rule, with everything that a description may add to it.
 struct Build<'a> {
     spec: &'a plimsoll_spec::Limiter,
     clock: &'a Clock,
@@ -219,12 +219,12 @@ pub(crate) trait Keys {
     fn try_acquire(&self, key: &str, demand: Demand) -> Result<Permit<'_>, Denied>;
     fn acquire<'a>(&'a self, key: &str, demand: Demand) -> Acquire<'a>;
     fn estimate(&self, key: &str, demand: Demand) -> Result<(), Denied>;
-    /// `None` if it has no such thing.
+    /// Takes up to `cost` permits of a key. `None` if the limiter does not support it.
     fn take_up_to(&self, key: &str, cost: u64) -> Option<Permit<'_>> {
         let _ = (key, cost);
         None
     }
-    /// Whether it can forget a key by name.
+    /// Forgets a key. Returns false if the limiter does not support it.
     fn forget(&self, key: &str) -> bool {
         let _ = key;
         false
@@ -233,7 +233,7 @@ pub(crate) trait Keys {
     fn listen(&self) -> Option<Box<Listen>> {
         None
     }
-    /// A key that is not known is as good as new.
+    /// The state of a key. An unknown key has the state of a new one.
     fn snapshot(&self, key: Option<&str>) -> Snapshot;
 }
 

@@ -11,14 +11,14 @@ use plimsoll_spec::{InvalidSpec, Kind, Memory, Queue};
 
 use super::limiters::{Sample, Subject, Unbuilt};
 
-/// The memory of the machine: percentages are of this.
+/// The memory of the machine, which is 100 %.
 const TOTAL: u64 = 1 << 40;
 
 /// The usage of the machine.
 #[derive(Default)]
 struct Used {
     memory: u64,
-    /// Processor time so far, and until when it was counted.
+    /// The processor time so far, and the moment until which it was counted.
     cpu: Duration,
     until: Moment,
 }
@@ -129,7 +129,7 @@ fn amount(memory: &Memory) -> Amount {
     }
 }
 
-/// The number of bytes of the machine.
+/// Converts an amount of memory to bytes.
 fn bytes(memory: &Memory) -> u64 {
     match memory.percent() {
         Some(percent) => TOTAL * u64::from(percent) / 100,

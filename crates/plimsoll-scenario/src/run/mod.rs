@@ -1,7 +1,7 @@
 //! Runs a scenario against the real limiter, in virtual time, or a trace through the real algorithm.
 //!
-//! A step moves the clock first, and the manual clock stops at every instant at which a waiter falls due in
-//! between; then the verb runs; then the expectations are checked. A scenario ends at the first failed step, since
+//! A step first moves the clock, which stops at every moment in between at which a waiter falls due. Then the verb runs, and then
+//! the expectations are checked. A scenario ends at the first failed step, since
 //! later steps would run against a limiter in another state.
 
 mod by_key;
@@ -27,7 +27,7 @@ use crate::report::{Failure, ScenarioStatus};
 use crate::spec::{Body, Gate, Scenario};
 use plimsoll_spec::Read;
 
-/// Runs one scenario of the file at `path`. The error is a limiter that refuses its own numbers, so a mistake in the file.
+/// Runs one scenario of the file at `path`. The error is a limiter with invalid numbers, which is a mistake in the file.
 pub(crate) fn run(scenario: &Scenario, path: &Path) -> Read<ScenarioStatus> {
     match &scenario.body {
         Body::Gate(gate) => match run_gate(gate) {

@@ -12,11 +12,11 @@ use super::limiters::{Controls, Heard, Keys, Subject};
 use crate::report::Mismatch;
 use crate::spec::{Ask, Step, Verb};
 
-/// Why a verb could not be done at all.
+/// The reason why a verb was not executed.
 pub(crate) enum Stop {
-    /// No limiter has it yet.
+    /// No limiter supports the verb yet.
     NotYet(&'static str),
-    /// Not in this state of the scenario, such as the release of a permit that was never granted.
+    /// The state of the scenario does not allow the verb, such as the release of a permit that was never granted.
     Impossible(Mismatch),
 }
 
@@ -218,7 +218,7 @@ impl<'a> Session<'a> {
         answer
     }
 
-    /// The file was read with the limiter in mind, so a verb it does not have never comes this far.
+    /// The operations of the gate. Verbs that the limiter does not have were rejected when the file was read.
     fn controls(&self, verb: &'static str) -> Result<&'a dyn Controls, Stop> {
         self.subject.controls.as_deref().ok_or(Stop::NotYet(verb))
     }

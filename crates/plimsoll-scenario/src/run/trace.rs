@@ -1,4 +1,4 @@
-//! Feeds samples to a limit algorithm and checks its limit after each.
+//! Passes samples to a limit algorithm, and checks its limit after each.
 
 use plimsoll::Moment;
 use plimsoll::adaptive::{LatencyGradient, Limit, Load, Sample};
@@ -8,7 +8,7 @@ use plimsoll_spec::InvalidSpec;
 use crate::report::{Failure, Mismatch, ScenarioStatus};
 use crate::spec::{self, Finished, Samples, Tick, Trace};
 
-/// Runs a trace up to the first row after which something is not as expected.
+/// Runs a trace up to the first row that does not meet its expectations.
 pub(crate) fn run(trace: &Trace) -> Result<ScenarioStatus, InvalidSpec> {
     let algorithm = &trace.limit.spec;
     let failure = match (&trace.samples, algorithm.latency_gradient()) {
@@ -20,7 +20,7 @@ pub(crate) fn run(trace: &Trace) -> Result<ScenarioStatus, InvalidSpec> {
             let (mut limit, mut now) = (limit?, Moment::ORIGIN);
             first_failure(rows, |row| step(&mut limit, &mut now, row))
         }
-        // Never read: such rows go with that algorithm alone.
+        // Unreachable: only that algorithm has such rows.
         (Samples::LatencyGradient(_), None) => {
             return Ok(ScenarioStatus::NotSupported("latency_gradient"));
         }
@@ -47,8 +47,8 @@ fn sample(limit: &mut dyn Limit, row: &spec::Sample) -> Vec<Mismatch> {
     differing([("limit", row.limit_after, limit.limit())])
 }
 
-/// Takes a row of a `latency_gradient` trace. Its requests all begin and end at the same time; it looks at
-/// nothing but how long they took.
+/// Passes a row of a `latency_gradient` trace. Its requests all begin and end at the same time, because the algorithm uses only
+/// their durations.
 fn step(limit: &mut LatencyGradient, now: &mut Moment, row: &Tick) -> Vec<Mismatch> {
     match row {
         Tick::Sample { duration_ms, after } => {

@@ -1,9 +1,9 @@
-//! Descriptions in a scenario, with the part of the file they were read from: for problems that only show when a
-//! limiter is built.
+//! Descriptions in a scenario, with the part of the file from which they were read, for errors that occur only when a limiter is
+//! built.
 
 use plimsoll_spec::{Algorithm, InvalidSpec, Kind, Limiter, Member, Node, Places, Problem};
 
-/// A description, and the part of the file it was read from.
+/// A description, and the part of the file from which it was read.
 #[derive(Debug)]
 pub(crate) struct Described<T> {
     pub(crate) node: Node,
@@ -17,14 +17,14 @@ pub(crate) type LimiterSpec = Described<Limiter>;
 pub(crate) type AlgorithmSpec = Described<Algorithm>;
 
 impl<T> Described<T> {
-    /// The problem in the words of the file.
+    /// Converts an invalid setting to a problem of the file.
     pub(crate) fn problem(&self, invalid: &InvalidSpec) -> Problem {
         invalid.problem(&[], &Places::of(&self.node))
     }
 }
 
 impl LimiterSpec {
-    /// The names a refusal can carry: this limiter's and, for `all`, those of its members.
+    /// The names that a refusal can have: that of this limiter and, for `all`, those of its members.
     pub(crate) fn names(&self) -> Vec<&str> {
         fn names(limiter: &Limiter) -> Vec<&str> {
             let mut found: Vec<&str> = limiter.common.name.as_deref().into_iter().collect();
@@ -35,7 +35,7 @@ impl LimiterSpec {
     }
 }
 
-/// The members of `all`. A scenario describes them where they are members.
+/// The members of `all`. A scenario describes them inline.
 pub(crate) fn members(limiter: &Limiter) -> impl Iterator<Item = &Limiter> {
     let of = match &limiter.kind {
         Kind::All { of } => of.as_slice(),

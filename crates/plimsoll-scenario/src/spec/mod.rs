@@ -25,12 +25,12 @@ pub(crate) struct Scenario {
     pub(crate) body: Body,
 }
 
-/// The three sorts of scenario.
+/// The three kinds of scenario.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Steps taken against a limiter.
     Gate(Box<Gate>),
-    /// Samples fed to a limit algorithm.
+    /// Samples for a limit algorithm.
     Trace(Trace),
     /// Requests to the limits of a configuration.
     Requests(

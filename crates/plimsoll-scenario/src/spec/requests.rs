@@ -56,7 +56,7 @@ pub(crate) enum Act {
     Finish(String),
 }
 
-/// A request, and how it is answered if it is admitted.
+/// A request, and the response of the handler if it is admitted.
 #[derive(Debug, Default)]
 pub(crate) struct RequestSpec {
     pub(crate) method: String,

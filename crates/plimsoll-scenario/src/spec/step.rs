@@ -19,7 +19,7 @@ pub(crate) struct Step {
     pub(crate) gauges: Vec<(Gauge, u64)>,
     pub(crate) saturation: Option<f64>,
     pub(crate) settled: Vec<(String, Settled)>,
-    /// The words of all events since the last step that says some.
+    /// The words of all events since the last step with `events`.
     pub(crate) events: Option<Vec<&'static str>>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Verb {
     Resize(u64),
     SetQueueBound(u64),
     Replace {
-        /// Bandwidths.
+        /// The new bandwidths.
         by: Kind,
         carry: Carry,
     },
@@ -76,7 +76,7 @@ pub(crate) struct Expect {
     pub(crate) retry_after: Option<Hint>,
     pub(crate) wait: Option<Duration>,
     pub(crate) taken: Option<u64>,
-    /// For `penalty_bucket`, whose limiter does not exist yet.
+    /// The expected credit of a `penalty_bucket`.
     pub(crate) credit: Option<u64>,
     pub(crate) refused_by: Option<String>,
     /// Tolerance of `retry_after` and `wait`.
@@ -119,7 +119,7 @@ pub(crate) struct Settled {
     pub(crate) reason: Option<&'static str>,
 }
 
-/// The numbers of a snapshot that are whole.
+/// The whole numbers of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gauge {
     Available,
@@ -139,7 +139,7 @@ impl Gauge {
         row.map_or("", |(word, _)| word)
     }
 
-    /// Whether it is a running total, and not a present value.
+    /// Whether the number is a running total rather than a present value.
     pub(crate) const fn is_total(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Traces: samples that are fed to a limit algorithm, and the limit after each.
+//! Traces: samples for a limit algorithm, and the limit after each.
 
 use super::AlgorithmSpec;
 
@@ -9,7 +9,7 @@ pub(crate) struct Trace {
     pub(crate) samples: Samples,
 }
 
-/// The two sorts of rows, each with the line it stands in.
+/// The two kinds of rows, each with its line in the file.
 #[derive(Debug)]
 pub(crate) enum Samples {
     Plain(Vec<(usize, Sample)>),

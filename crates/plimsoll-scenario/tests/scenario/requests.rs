@@ -94,7 +94,7 @@ fn what_does_not_come_as_expected_is_told_with_its_line() {
         ),
         (
             "    - { request: GET /x from 192.0.2.1, remaining: { bytes: 1 } }",
-            "step 1: expected 1 of `bytes` remaining, got no such limit asked by this request",
+            "step 1: expected 1 of `bytes` remaining, got no such limit in the decision of this request",
         ),
         (
             "    - { ask: per_client, key: k, cost: 3, expect: { reason: exhausted } }",

@@ -15,10 +15,11 @@ use tokio::time::Instant;
 use crate::body::LONGEST_BODY;
 use plimsoll_admin::Problem;
 
-/// The lifetime of a stored response, and the maximum number of stored responses.
+/// The lifetime of a stored response.
 const TTL: Duration = Duration::from_secs(600);
+/// Maximum number of stored responses.
 const MAX_RESPONSES: usize = 100_000;
-/// The maximum length of their bodies and those of their requests together.
+/// Maximum total length of the bodies of stored responses and of their requests.
 const MAX_BYTES: usize = 64 << 20;
 /// Maximum length of a key.
 const MAX_KEY_LENGTH: usize = 255;
@@ -63,7 +64,7 @@ impl Entry {
 }
 
 impl Table {
-    /// Removes what has expired, and the oldest responses while there are too many or their bodies are too long.
+    /// Removes expired responses, and then the oldest ones while there are too many or their bodies are too long.
     fn make_room(&mut self, most: usize) {
         let now = Instant::now();
         while let Some((expires, _)) = self.by_expiry.front()
@@ -120,7 +121,7 @@ impl Drop for RemoveOnDrop<'_> {
     }
 }
 
-/// Whether a key is what the document of the API says: visible ASCII, no spaces.
+/// Whether a key has the form in the API document: visible ASCII without spaces.
 fn is_valid(key: &str) -> bool {
     (1..=MAX_KEY_LENGTH).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -180,7 +181,7 @@ pub(crate) async fn replay(
         && let Some(key) = guard.1.take()
     {
         let done = Entry::Done {
-            // A copy: it may be a part of the read buffer of its connection.
+            // Copied, because the body may be a part of the read buffer of its connection.
             request_body: Bytes::copy_from_slice(&request_body),
             status: parts.status,
             headers: parts.headers.clone(),
@@ -195,7 +196,7 @@ pub(crate) async fn replay(
 mod tests {
     use super::*;
 
-    /// Only their number was bounded: with bodies as long as may be they would have been 25 GB.
+    /// A bound on the number of responses alone would allow 25 GB of the longest bodies.
     #[test]
     fn stored_responses_are_bounded_by_their_length() {
         let stored = StoredResponses::default();
@@ -218,7 +219,7 @@ mod tests {
             assert!(bytes.sum::<usize>() <= 64 << 20, "{number}");
             assert_eq!(table.by_expiry.len(), table.entries.len());
         }
-        // The latest are there, and short ones are not fewer than before.
+        // The latest responses are stored, and the bound does not reduce the number of short ones.
         assert!(stored.begin(&key(999)).is_some());
         assert!(stored.begin(&key(0)).is_none());
         stored.end(key(0), None);

@@ -28,7 +28,7 @@ const MAX_TTL: u64 = 3_600_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateLease {
-    /// The decision whose permits the lease holds.
+    /// The decision whose permits are held by the lease.
     hold: DecisionRequest,
     #[serde(default = "default_ttl")]
     ttl_ms: u64,
@@ -99,7 +99,7 @@ fn too_many_leases() -> Problem {
         StatusCode::SERVICE_UNAVAILABLE,
         "about:blank",
         "Service Unavailable",
-        "this server keeps as many leases as it may",
+        "this server has its maximum number of leases",
     )
 }
 
@@ -164,5 +164,5 @@ fn take(state: &State, id: &str) -> Option<Hold> {
 }
 
 fn lease_not_found() -> Problem {
-    Problem::not_found("there is no such lease: it was released, or its time was up")
+    Problem::not_found("there is no such lease: it was released or has expired")
 }

@@ -90,7 +90,7 @@ pub(super) async fn decide(
         && !store_slots(service, &asked, hold)
     {
         return Err(Status::resource_exhausted(
-            "there are too many leases: expected that slots are given back with negative hits",
+            "there are too many leases: expected that descriptors return slots with negative hits",
         ));
     }
     Ok(response)

@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_split_into_what_is_within_near_and_over() {
-        // Limit, before, hits; then what is over, near, within.
+        // Limit, count before and hits; then the hits over, near and within the limit.
         let cases = [
             ((5, 2, 5), (2, 1, 0)),
             ((5, 0, 4), (0, 0, 4)),
@@ -278,7 +278,7 @@ mod tests {
                 .limit(&name.to_string())
                 .count(1, 0, 1, (false, false));
         }
-        let known = stats.limits.read().expect("nobody has panicked");
+        let known = stats.limits.read().expect("no thread has panicked");
         assert_eq!(known.len(), MOST + 1);
         assert_eq!(get(&known["other"].total_hits), 100);
     }

@@ -100,7 +100,7 @@ impl Counted {
         matches!(self.by, By::Own(_))
     }
 
-    /// From what remains of the counter: how much remains of the limit, and whether the limit is exceeded.
+    /// Converts the remaining amount of the counter to that of the limit, and returns whether the limit is exceeded.
     pub(super) fn left(&self, remaining: u64) -> (u64, bool) {
         let limit = u64::from(self.rate.limit);
         if !self.is_own() {

@@ -5,7 +5,7 @@ use tonic_reflection::server::Builder;
 
 use super::descriptors;
 
-/// Both versions of the service: most clients try the older one first.
+/// Serves both versions of the service, because most clients try the older one first.
 pub(super) fn router() -> Router {
     let set = || Builder::configure().register_file_descriptor_set(descriptors::all());
     let mut router = Router::new();

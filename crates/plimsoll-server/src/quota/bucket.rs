@@ -29,7 +29,7 @@ pub(super) struct Bucket {
 pub(super) type Outgoing = (u64, Action);
 
 impl Bucket {
-    /// `started` is when the server started, if members may have shares of an earlier server.
+    /// Creates a bucket. `started` is the time at which the server started, if members may have shares of an earlier server.
     pub(super) fn new(
         entries: Descriptors,
         allowance: Allowance,

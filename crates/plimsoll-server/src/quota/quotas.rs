@@ -38,7 +38,7 @@ pub(crate) struct Quotas {
     limits: Limits,
     clock: Clock,
     started: Moment,
-    /// Until when proxies may spend shares of an earlier server.
+    /// The moment until which proxies may spend shares of an earlier server.
     before: Option<Moment>,
     table: Mutex<Table>,
     /// Number of reported buckets that match no limit or exceed a bound.
@@ -67,7 +67,7 @@ pub(super) struct Stream {
 }
 
 impl Quotas {
-    /// `restarted`: whether proxies may have shares of an earlier server.
+    /// Creates an empty table. `restarted` is whether proxies may have shares of an earlier server.
     pub(crate) fn new(limits: Limits, clock: Clock, restarted: bool) -> Arc<Self> {
         let started = clock.now();
         Arc::new(Self {
@@ -95,7 +95,7 @@ impl Quotas {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If this server stops now: until when proxies may spend its shares or those of an earlier server.
+    /// The moment until which proxies may spend shares of this or an earlier server, if this server stops now.
     pub(crate) fn until(&self) -> Moment {
         let own = match self.table().opened {
             0 => Moment::ORIGIN,
@@ -242,7 +242,7 @@ impl Quotas {
             }
             stays
         });
-        // Their streams report again and receive new assignments then.
+        // Their streams then report again and receive new assignments.
         for stream in table.streams.values_mut() {
             stream.buckets.retain(|_, key| !gone.contains(key));
         }

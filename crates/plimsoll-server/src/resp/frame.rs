@@ -214,7 +214,7 @@ impl Replies {
 mod tests {
     use super::*;
 
-    /// The words of a command, and how long it is.
+    /// The words of a command, and its length.
     type Command = (Vec<Vec<u8>>, usize);
 
     fn read(buffer: &[u8]) -> Result<Option<Command>, BadFrame> {

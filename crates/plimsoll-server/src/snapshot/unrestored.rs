@@ -68,14 +68,14 @@ impl Unrestored {
                 tracing::warn!(
                     limit,
                     states,
-                    "states of the snapshot have no place any more: the file has changed, or there is no room"
+                    "states of the snapshot cannot be restored: the file has changed, or the limit is full"
                 );
             }
             if *permits > 0 {
                 tracing::warn!(
                     limit,
                     permits,
-                    "permits were out when the snapshot was written: who holds them is not known any more, and so much may be under way beyond the limit"
+                    "permits were held when the snapshot was written: their holders are unknown, and may still use as much beyond the limit"
                 );
             }
             if *learned > 0 {

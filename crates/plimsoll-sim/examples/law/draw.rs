@@ -1,10 +1,10 @@
-//! Simulations drawn by chance, one class of trouble each.
+//! Draws random simulations of each class.
 
 use std::fmt::Write as _;
 
 use crate::file::{File, REQUESTS, time};
 
-/// A class, and how one of it is drawn.
+/// The name of a class, and the function that draws a simulation of it.
 pub(crate) type Class = (&'static str, fn(&mut Draw) -> String);
 
 pub(crate) const CLASSES: [Class; 22] = [
@@ -32,7 +32,7 @@ pub(crate) const CLASSES: [Class; 22] = [
     ("drift", drift),
 ];
 
-/// Chance, the same for the same number on every machine (`splitmix64`).
+/// A random number generator with the same results on every machine (`splitmix64`).
 pub(crate) struct Draw(u64);
 
 impl Draw {
@@ -54,7 +54,7 @@ impl Draw {
         least + (most - least) * self.unit()
     }
 
-    /// As likely from 1 to 10 as from 10 to 100.
+    /// Draws a number with a uniform logarithm: from 1 to 10 is as likely as from 10 to 100.
     fn scale(&mut self, least: f64, most: f64) -> f64 {
         self.within(least.ln(), most.ln()).exp()
     }
@@ -67,7 +67,7 @@ impl Draw {
         self.unit() < share
     }
 
-    /// Work of that mean, in milliseconds.
+    /// Draws a distribution with this mean, in milliseconds.
     pub(crate) fn service(&mut self, mean: f64) -> String {
         match self.unit() {
             it if it < 0.5 => {
@@ -83,7 +83,7 @@ impl Draw {
     }
 }
 
-/// A middling server: workers, and the mean of its work.
+/// Draws a medium server: the number of workers, and the mean of their work.
 fn server(draw: &mut Draw) -> (f64, f64) {
     (draw.whole(5.0, 120.0), draw.scale(5.0, 200.0))
 }
@@ -236,7 +236,8 @@ fn contention(draw: &mut Draw) -> String {
         .phases(&[15, 100])
 }
 
-/// Much at once, again and again: every so many milliseconds, for that part, of so much of what the server can do.
+/// Draws repeated spikes: the period in milliseconds, the fraction of it with a spike, and the mean load as a multiple of the
+/// capacity.
 fn surges(draw: &mut Draw, every: f64, part: f64, load: f64) -> String {
     let (workers, mean) = (draw.whole(10.0, 100.0), draw.scale(5.0, 80.0));
     let capacity = workers * 1000.0 / mean;
@@ -325,7 +326,7 @@ fn pauses(draw: &mut Draw) -> String {
         .phases(&[15, 100])
 }
 
-/// What `load_shedding()` has, before a pool or a dependency that is slower for a while.
+/// Draws the queue of `load_shedding()`, in front of a pool or a dependency that is slower for a while.
 fn queue(draw: &mut Draw) -> String {
     let (slower, load) = (draw.scale(2.0, 10.0), draw.scale(0.3, 4.0));
     let (workers, mean) = (draw.whole(5.0, 60.0), draw.scale(10.0, 60.0));

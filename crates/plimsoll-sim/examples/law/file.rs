@@ -1,17 +1,17 @@
-//! A simulation file in the making.
+//! Builds the text of a simulation file.
 
 use std::fmt::Write as _;
 
 use crate::draw::Draw;
 
-/// About so many requests a simulation has at most: it ends sooner the more come.
+/// The approximate maximum number of requests in a simulation. A higher rate makes it shorter.
 pub(crate) const REQUESTS: f64 = 100_000.0;
 
 pub(crate) fn time(millis: f64) -> String {
     format!("{:.0}us", millis * 1000.0)
 }
 
-/// A file in the making: a server of so many workers and milliseconds, and so much for it to do.
+/// The text of a simulation file: a server with a number of workers, a service time in milliseconds, and a load.
 pub(crate) struct File {
     text: String,
     pub(crate) seconds: u32,
@@ -32,7 +32,7 @@ impl File {
         }
     }
 
-    /// One server under an open loop.
+    /// Starts a file with one server under an open loop.
     pub(crate) fn simple(draw: &mut Draw, workers: f64, mean: f64, load: f64) -> Self {
         let rate = load * workers * 1000.0 / mean;
         let file = Self::new(draw, rate, mean, 30.0);
@@ -46,7 +46,7 @@ impl File {
         self
     }
 
-    /// Cut at these parts of the whole; what comes before the first is not looked at.
+    /// Adds phases that are cut at these fractions of the duration. The time before the first cut has no phase.
     pub(crate) fn phases(mut self, cuts: &[u32]) -> String {
         let at = |cut: u32| self.seconds * cut / 100;
         let _ = writeln!(self.text, "phases:");
@@ -60,7 +60,7 @@ impl File {
         self.text
     }
 
-    /// A number that is another one in the middle third.
+    /// A number that has another value in the middle third.
     pub(crate) fn middle(&self, value: f64, middle: f64) -> String {
         let third = self.seconds / 3;
         format!(
@@ -69,7 +69,7 @@ impl File {
         )
     }
 
-    /// The phases of that.
+    /// Adds the phases before, in and after the middle third.
     pub(crate) fn thirds(mut self) -> String {
         let third = self.seconds / 3;
         let _ = writeln!(

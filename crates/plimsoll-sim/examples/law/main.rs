@@ -1,14 +1,14 @@
-//! How the default limit fares on simulations that are drawn by chance, class by class, beside the best fixed limit of each phase.
+//! Measures the default limit on randomly drawn simulations, class by class, against the best fixed limit of each phase.
 //!
 //! ```text
 //! cargo run --release -p plimsoll-sim --example law -- [--set tuning|held-out|NUMBER] [--each N] [--seeds N] [--limit NAME] [--show] [CLASS|FILE.yaml]…
 //! cargo run --release -p plimsoll-sim --example law -- [--limit NAME] --print|--explain CLASS NUMBER
 //! ```
 //!
-//! The law is tuned on the first set, and the second is for looking whether it holds; a number is where another set begins. Files are
-//! simulations of their own, each with `--seeds` seeds, without draws. `--show` lists what is below 95 %, and
-//! `--print` writes one of them, for `plimsoll simulate`; `--explain` writes the decisions on it, with their reasons. What the best fixed limits have is kept in the directory for temporary files, by what is
-//! simulated; whoever changes the simulator removes it.
+//! A law is tuned on the first set and checked on the second. A number is the start of another set. Files are run with `--seeds`
+//! seeds each, without draws. `--show` lists the phases below 95 %, `--print` writes a simulation for `plimsoll simulate`, and
+//! `--explain` writes the decisions in it, with their reasons. The results of the best fixed limits are cached in the directory for
+//! temporary files, by simulation; after a change of the simulator the cache has to be removed.
 
 mod draw;
 mod file;
@@ -25,9 +25,9 @@ use plimsoll_sim::{Contender, Simulation, explain, explained, run};
 
 use crate::draw::{CLASSES, Class, Draw};
 
-/// Each is run with so many seeds, unless told.
+/// The default number of seeds of each simulation.
 const SEEDS: u64 = 2;
-/// The numbers that the sets are drawn from begin here.
+/// The start of the numbers from which each set is drawn.
 const SETS: [(&str, u64); 2] = [("tuning", 0), ("held-out", 1_000_000)];
 
 struct Options {
@@ -37,7 +37,7 @@ struct Options {
     limit: Option<Contender>,
     show: bool,
     classes: Vec<&'static Class>,
-    /// Simulations that are not drawn: the paths of their files.
+    /// The paths of simulation files, which are not drawn.
     files: Vec<String>,
 }
 
@@ -52,10 +52,10 @@ struct Job {
 struct Phase {
     class: usize,
     name: String,
-    /// Of the ideal.
+    /// The goodput as a fraction of the ideal.
     goodput: f64,
     best: f64,
-    /// Of the best fixed limit, at most 1, and of the worst seed.
+    /// The goodput as a fraction of that of the best fixed limit, at most 1; and that of the worst seed.
     part: f64,
     worst: f64,
 }
@@ -124,7 +124,7 @@ fn text((name, draw): &Class, number: u64) -> String {
     )
 }
 
-/// Draws of each class, then the files.
+/// Returns the draws of each class, then the files.
 fn jobs(options: &Options) -> io::Result<Vec<Job>> {
     let numbers = options.first..options.first + options.each;
     let drawn = options.classes.iter().enumerate();
@@ -147,7 +147,7 @@ fn jobs(options: &Options) -> io::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// Runs them all, on two threads.
+/// Runs all simulations, on two threads.
 fn measure(options: &Options, jobs: &[Job]) -> Vec<Phase> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -191,7 +191,7 @@ fn one(options: &Options, job: &Job) -> Vec<Phase> {
             part: mean(&part),
             worst: (0..runs.len()).map(part).fold(1.0, f64::min),
         };
-        // Nobody has anything.
+        // Neither limit has any goodput.
         (phase.best > 0.01).then_some(phase)
     });
     phases.collect()
@@ -202,7 +202,7 @@ fn goodputs(simulation: &Simulation, limit: &Contender, seed: u64) -> Vec<f64> {
     phases.map(|phase| phase.goodput.unwrap_or(0.0)).collect()
 }
 
-/// What the best fixed limits have: for each seed, phase by phase.
+/// The goodput of the best fixed limits, for each seed and phase.
 fn best(simulation: &Simulation, text: &str, seeds: u64) -> Vec<Vec<f64>> {
     let mut hasher = DefaultHasher::new();
     (text, seeds).hash(&mut hasher);
@@ -221,14 +221,14 @@ fn best(simulation: &Simulation, text: &str, seeds: u64) -> Vec<Vec<f64>> {
             let numbers: Vec<String> = phases.iter().map(ToString::to_string).collect();
             numbers.join(" ") + "\n"
         };
-        // It is only found again the next time.
+        // Without a cached result, the next run searches again.
         let _ = fs::create_dir_all(&dir);
         let _ = fs::write(file, found.iter().map(line).collect::<String>());
         found
     })
 }
 
-/// The name of a file without where it is.
+/// The name of a file without its directory.
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.trim_end_matches(".yaml")

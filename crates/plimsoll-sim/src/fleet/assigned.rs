@@ -1,4 +1,4 @@
-//! Shares that a server assigns: the division and the proxies of `plimsoll-quota`, as they are simulated there.
+//! Shares that a server assigns, with the division and the simulated proxies of `plimsoll-quota`.
 
 use plimsoll::Quota;
 use plimsoll_quota::simulation::{self, Without};

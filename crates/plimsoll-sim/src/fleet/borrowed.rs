@@ -16,7 +16,7 @@ use crate::num::{NANOS, index, whole};
 
 /// A request waits for this many batches, then asks the store on its own.
 const ROUNDS: u32 = 2;
-/// The time for which a store that does not answer is not asked again.
+/// The time for which a process sends no requests to a store that does not answer.
 const LEFT_ALONE: u64 = NANOS / 2;
 /// The interval at which a process without demand checks for demand.
 const IDLE: u64 = NANOS / 10;
@@ -189,7 +189,7 @@ impl World<'_> {
             }
             Step::Wait => own.waiting.push(rounds + 1),
             Step::Fetch(batch) => self.fetch(process, batch, true),
-            // Refused, as the store has said.
+            // The store has refused the request.
             _ => {}
         }
     }
@@ -271,7 +271,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether it is still waited for.
+    /// Whether the process still waits for the answer to this message.
     fn expects(&mut self, message: &Message) -> Option<bool> {
         let own = &mut self.processes[message.process];
         if let Some((number, leader)) = own.fetch

@@ -27,12 +27,12 @@ use crate::profile::Profile;
 pub struct Fleet {
     pub(super) name: String,
     pub(super) about: String,
-    /// Whole seconds.
+    /// The duration in whole seconds.
     pub(super) seconds: u64,
     /// The numbers of processes. Each number is a run of its own.
     pub(super) processes: Vec<u32>,
     pub(super) sharing: Sharing,
-    /// Tokens a second.
+    /// The rate in tokens per second.
     pub(super) rate: u64,
     pub(super) burst: u64,
     /// The demand of all processes together, as a multiple of the rate.

@@ -71,7 +71,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Sums up.
+    /// Computes the outcome of the run.
     pub(super) fn outcome(&self, fleet: &Fleet, seed: u64, processes: u32) -> FleetOutcome {
         let used = |parted: bool| {
             let chosen = |second: &usize| !parted || fleet.is_parted(*second);

@@ -26,10 +26,10 @@ pub(super) enum Event {
 #[derive(Clone, Copy)]
 pub(super) struct Message {
     pub(super) process: usize,
-    /// On which connection of which life of the process.
+    /// The connection, which is unique to one life of the process.
     pub(super) stream: u64,
     pub(super) number: u64,
-    /// By the clock of the process.
+    /// The time of the request, by the clock of the process.
     pub(super) asked: Moment,
     pub(super) what: What,
 }
@@ -37,7 +37,7 @@ pub(super) struct Message {
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Batch(Batch),
-    /// One token, for a request that has waited for too many batches.
+    /// One token for a request that has waited for too many batches.
     One,
     GiveBack(u64),
 }
@@ -70,7 +70,7 @@ impl Process {
         };
         let local = (outage == Outage::Local).then(|| {
             let clock = ManualClock::new();
-            // Its equal part of the limit.
+            // The equal part of the limit.
             let period = Duration::from_secs(u64::from(processes));
             let burst = (fleet.burst / u64::from(processes)).max(1);
             let bucket = TokenBucket::greedy(Quota::new(fleet.rate, period)).burst(burst);

@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::read::{duration, line, profile, relation, second};
 
 const WHAT: &str = "a fleet: a map with a `name` and a `fleet`";
-/// More processes than this are a mistake.
+/// Maximum number of processes. A larger number is an error.
 const MOST: u32 = 100_000;
 const MOST_TOKENS: u64 = 1_000_000_000;
 
@@ -41,7 +41,7 @@ const KNOWN: [&str; 17] = [
 ];
 
 impl Fleet {
-    /// Whether a file describes a fleet, and not a server.
+    /// Whether a file describes a fleet rather than a server.
     pub(crate) fn is_in(text: &str) -> bool {
         let root = document(text, WHAT);
         root.is_ok_and(|root| Fields::any(&root, WHAT).is_ok_and(|it| it.get("fleet").is_some()))
@@ -105,7 +105,7 @@ fn body(node: &Node, nanos: u64) -> Read<Fleet> {
     })
 }
 
-/// A whole number of at least 1.
+/// Reads a whole number from 1 to `most`.
 fn up_to(node: &Node, most: u64) -> Read<u64> {
     let number = positive(node).ok().filter(|number| *number <= most);
     number.ok_or_else(|| expected(&format!("a whole number from 1 to {most}"), node))

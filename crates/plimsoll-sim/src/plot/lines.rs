@@ -8,7 +8,7 @@ use crate::class::CLASSES;
 use crate::second::Second;
 use crate::{Compared, Simulation};
 
-/// Colours that people with any eyes can tell apart, after Okabe and Ito.
+/// Colours that are distinguishable with any colour vision, after Okabe and Ito.
 const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -24,10 +24,10 @@ const BLACK: RGBColor = RGBColor(40, 40, 40);
 
 const PANEL_HEIGHT: u32 = 230;
 const HEAD_HEIGHT: u32 = 100;
-/// The legend begins here, and its rows are so far apart.
+/// The top of the legend, and the distance between its rows.
 const LEGEND: (i32, i32) = (20, 80);
 const LEGEND_ROW: i32 = 24;
-/// The sample of a line, with the space between it and its name.
+/// The width of the sample of a line, with the gap before its name.
 pub(super) const SAMPLE: i32 = 44;
 const FOOT_HEIGHT: u32 = 40;
 
@@ -38,7 +38,7 @@ pub(super) struct Picture {
     pub(super) seconds: f64,
     /// The number of seconds of each value.
     pub(super) step: f64,
-    /// Name, from, to.
+    /// The name, the start and the end of each phase.
     pub(super) phases: Vec<(String, f64, f64)>,
     pub(super) panels: Vec<Panel>,
 }
@@ -75,7 +75,7 @@ impl Picture {
         self.head_height() + FOOT_HEIGHT + panels.saturating_mul(PANEL_HEIGHT)
     }
 
-    /// The title, and as many rows of keys as there are.
+    /// The height of the title and of all rows of the legend.
     pub(super) fn head_height(&self) -> u32 {
         let last = self.legend.last().map_or(LEGEND.1, |key| key.at.1);
         HEAD_HEIGHT + u32::try_from(last - LEGEND.1).unwrap_or(0)
@@ -90,8 +90,8 @@ const fn pen(color: RGBColor, width: u32, dashed: bool) -> Pen {
     }
 }
 
-/// The colour of the limit at `index`: those of the table, then turns around the wheel by the golden angle, which never
-/// comes back to where it was.
+/// The colour of the limit at `index`. After the table, each colour is the golden angle further around the colour wheel, so that
+/// none repeats.
 fn color(index: usize) -> RGBColor {
     let turn = || {
         let hue = (index as f64 * 0.618_034).fract();
@@ -106,7 +106,7 @@ fn legend(keys: impl IntoIterator<Item = (String, Pen)>) -> Vec<Key> {
     let right = i32::try_from(WIDTH).unwrap_or(i32::MAX) - LEGEND.0;
     let (mut x, mut y) = LEGEND;
     let place = |(name, pen): (String, Pen)| {
-        // Without a font, which cannot be, about as wide as the letters of any.
+        // Without a font, which does not happen, the width of average letters.
         let measured = (FONT, 16).into_font().box_size(&name);
         let width = measured.map_or(9 * name.len(), |(width, _)| crate::num::index(width.into()));
         let width = SAMPLE.saturating_add(i32::try_from(width).unwrap_or(i32::MAX));
@@ -120,7 +120,7 @@ fn legend(keys: impl IntoIterator<Item = (String, Pen)>) -> Vec<Key> {
     keys.into_iter().map(place).collect()
 }
 
-/// A line of more points than this is a thicket.
+/// Maximum number of points of a line, so that it stays readable.
 const MOST_POINTS: usize = 400;
 
 /// The first run of each limit, with its colour.
@@ -214,7 +214,7 @@ fn least(lines: &[Line]) -> Option<f64> {
         .reduce(f64::min)
 }
 
-/// Offered, ideal and good requests per second. Offered requests may leave the panel, which ends at twice the others.
+/// Offered, ideal and good requests per second. Offered requests may leave the panel, which ends at twice the largest of the others.
 fn throughput(runs: &Runs<'_>) -> Panel {
     let offered = |second: &Second| second.counts().offered as f64;
     let mut lines = Vec::new();
@@ -240,7 +240,7 @@ fn throughput(runs: &Runs<'_>) -> Panel {
     };
     Panel {
         title: format!("answered in time, requests a second{off}"),
-        // For the names of the phases.
+        // Space for the names of the phases.
         scale: Scale::linear(top).with_head(),
         lines,
     }
@@ -288,7 +288,7 @@ fn rejections(runs: &Runs<'_>) -> Panel {
     }
 }
 
-/// The share of each class that is refused, over five seconds: one alone has few of the rare.
+/// The refused share of each class, over five seconds: one second alone has too few requests of the rare classes.
 fn by_class(runs: &Runs<'_>) -> Panel {
     const OVER: usize = 5;
     const PENS: [(u32, bool); CLASSES.len()] = [(3, false), (1, false), (1, true)];

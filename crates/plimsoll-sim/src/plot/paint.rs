@@ -14,7 +14,7 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 const SHADES: [RGBColor; 2] = [RGBColor(238, 243, 250), RGBColor(250, 246, 235)];
 const LABELS: i32 = 13;
-/// Room for the labels of the axis.
+/// The space for the labels of the axis.
 const LEFT: u32 = 70;
 const RIGHT: i32 = 24;
 

@@ -15,7 +15,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From 0 to a little more than `most`.
+    /// A linear axis from 0 to a little more than `most`.
     pub(super) fn linear(most: f64) -> Self {
         let most = if most > 0.0 { most } else { 1.0 };
         let step = round_up(most / 5.0);
@@ -34,7 +34,7 @@ impl Scale {
         self
     }
 
-    /// From a little less than `least`, which must be above 0, to a little more than `most`.
+    /// A logarithmic axis from a little less than `least`, which must be above 0, to a little more than `most`.
     pub(super) fn log(least: f64, most: f64) -> Self {
         let range = least / 1.2..most.max(2.0 * least) * 1.2;
         // One mark in each decade of a long axis, three of a short one.
@@ -93,7 +93,7 @@ fn label(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The next of 1, 2, 5, 10, 20, 50 and so on.
+/// Rounds up to the next of 1, 2, 5, 10, 20, 50 and so on.
 fn round_up(value: f64) -> f64 {
     let decade = 10_f64.powf(value.log10().floor());
     let digits = [1.0, 2.0, 5.0, 10.0];

@@ -52,7 +52,7 @@ const KNOWN: [&str; 23] = [
     "ideal",
     "limit",
 ];
-/// A day: a longer simulation is taken for a mistake.
+/// The longest simulation, one day. A longer one is an error.
 const LONGEST: u64 = 86_400 * NANOS;
 
 impl Simulation {
@@ -123,20 +123,20 @@ fn simulation(text: &str) -> Read<Simulation> {
     };
     let mut stations = simulation.stations.iter();
     if simulation.ideal.is_none() && !stations.all(|stop| stop.model.service.has_mean()) {
-        let message = "this field is missing: the mean time of service is infinite, so nobody can tell \
-                       what the server can do";
+        let message = "this field is missing: the mean service time is infinite, so the capacity of \
+                       the server is unknown";
         return Err(Problem::new(fields.place, message).under_key("ideal"));
     }
     Ok(simulation)
 }
 
-/// Text on one line, whatever it stands on in the file: it becomes the head of a table and of a picture.
+/// Reads a text and joins its lines, because it becomes the head of a table and of a picture.
 pub(crate) fn line(node: &Node) -> Read<String> {
     let words = text(node)?;
     Ok(words.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// A span above 0, in nanoseconds.
+/// Reads a span above 0, in nanoseconds.
 fn span(node: &Node) -> Read<u64> {
     let span = period(node)?;
     Ok(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
@@ -150,7 +150,7 @@ pub(crate) fn duration(node: &Node) -> Read<u64> {
     Ok(duration)
 }
 
-/// A number above 0 that a ramp or steps may change.
+/// Reads a number above 0 that a ramp or steps may change.
 fn positive_shape(node: &Node) -> Read<Profile> {
     shape::profile(node, scalar::rate)
 }
@@ -164,7 +164,7 @@ fn waiting_room(node: &Node) -> Read<WaitingRoom> {
     })
 }
 
-/// The name of a limit, or an algorithm with its parameters.
+/// Reads the name of a limit, or an algorithm with its parameters.
 fn limit(node: &Node) -> Read<Contender> {
     if matches!(node.value, Value::Map(_)) {
         return Contender::described(node);

@@ -12,9 +12,9 @@ use crate::profile::Profile;
 use crate::simulation::{InnerGate, Stop};
 use crate::station::{Contention, Failures, StationModel};
 
-/// More workers than this are a mistake.
+/// Maximum number of workers. A larger number is an error.
 const MOST_WORKERS: f64 = 1e6;
-/// Each is a bit of a request.
+/// Maximum number of stations: each is a bit in a request.
 const MOST_STATIONS: usize = 32;
 
 /// The fields of a server, or of a station of one.
@@ -33,10 +33,10 @@ pub(super) const OUTCOMES: [(&str, Outcome); 3] = [
     ("success", Outcome::Success),
 ];
 
-/// Whether work is dropped when its client has left.
+/// The words of `late_work`, and whether each drops the work of a client that has left.
 pub(super) const LATE_WORK: [(&str, bool); 2] = [("done", false), ("dropped", true)];
 
-/// The server of a file: one station, or several.
+/// Reads the server of a file: one station, or several.
 pub(super) fn stations(fields: &Fields<'_>) -> Read<Vec<Stop>> {
     let Some(entry) = fields.get("stations") else {
         return Ok(vec![Stop {
@@ -127,7 +127,7 @@ fn workers(node: &Node) -> Read<f64> {
         .ok_or_else(wanted)
 }
 
-/// A factor, or a factor and from how many on.
+/// Reads a factor, or a factor and the number from which on it applies.
 fn contention(node: &Node) -> Read<Contention> {
     if !matches!(node.value, Value::Map(_)) {
         let factor = fraction(node)?;
@@ -149,7 +149,7 @@ fn pauses(node: &Node) -> Read<Pauses> {
     Ok(Pauses { every, length })
 }
 
-/// One way to fail, or a list of them.
+/// Reads one way to fail, or a list of them.
 fn all_failures(node: &Node) -> Read<Vec<Failures>> {
     match node.value {
         Value::List(_) => each(node, "a list of failures", failures),

@@ -6,12 +6,12 @@ use plimsoll_spec::{Fields, Node, Read, Value, each};
 use super::span;
 use crate::profile::{Profile, Step};
 
-/// A number, 0 or more, that may change with time.
+/// Reads a number of at least 0 that may change with time.
 pub(super) fn amounts(node: &Node) -> Read<Profile> {
     profile(node, scalar::fraction)
 }
 
-/// A part of a whole that may change with time.
+/// Reads a part of a whole that may change with time.
 pub(super) fn shares(node: &Node) -> Read<Profile> {
     profile(node, share)
 }
@@ -21,7 +21,7 @@ fn share(node: &Node) -> Read<f64> {
     share.ok_or_else(|| expected("a share from 0 to 1", node))
 }
 
-/// A number, steps, some of which may take their time, or a ramp.
+/// Reads a number, steps (each in an instant or over a time), or a ramp.
 pub(crate) fn profile(node: &Node, number: fn(&Node) -> Read<f64>) -> Read<Profile> {
     match &node.value {
         Value::Scalar { .. } => number(node).map(Profile::constant),

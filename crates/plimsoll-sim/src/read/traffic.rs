@@ -10,9 +10,9 @@ use crate::num::NANOS;
 use crate::profile::Profile;
 use crate::simulation::{Bursts, Clients, Retries, Traffic};
 
-/// More requests a second, or clients, than this are a mistake.
+/// Maximum number of requests a second, and of clients. A larger number is an error.
 const MOST: f64 = 1e6;
-/// Clients that do not think would ask for ever at one moment.
+/// The shortest mean think time, in nanoseconds. Clients without one could send requests endlessly at one moment.
 const LEAST_THINKING: f64 = 1e6;
 const RETRY_DELAY: u64 = NANOS / 10;
 
@@ -22,7 +22,7 @@ pub(super) fn traffic(fields: &Fields<'_>) -> Read<Traffic> {
     let bursts = fields.optional("bursts", bursts)?;
     if rate.is_none() && clients.is_none() && bursts.is_none() {
         let message =
-            "one of `rate`, `bursts` and `clients` must be there: nobody asks for anything";
+            "expected one of `rate`, `bursts` and `clients`: there is no traffic without them";
         return Err(Problem::new(fields.place, message));
     }
     Ok(Traffic {
@@ -60,7 +60,7 @@ fn bursts(node: &Node) -> Read<Bursts> {
     })
 }
 
-/// The period and the length of an event that recurs: `every` and `for`.
+/// Reads the period (`every`) and the length (`for`) of a recurring event.
 pub(super) fn regularly(fields: &Fields<'_>) -> Read<(u64, u64)> {
     let every = fields.required("every", span)?;
     let length = fields.required("for", span)?;
@@ -128,7 +128,7 @@ fn retries(node: &Node) -> Read<Retries> {
     })
 }
 
-/// The causes of retries: whether clients retry after a refusal, and after an error.
+/// Reads the causes of retries: whether clients retry after a refusal, and after an error.
 fn causes(node: &Node) -> Read<(bool, bool)> {
     const CAUSES: [(&str, bool); 2] = [("refused", true), ("failed", false)];
     let causes = match node.value {
@@ -140,7 +140,7 @@ fn causes(node: &Node) -> Read<(bool, bool)> {
     Ok((causes.contains(&true), causes.contains(&false)))
 }
 
-/// The number of processes, or the share of the traffic of each.
+/// Reads the number of processes, or the share of the traffic of each.
 pub(super) fn processes(node: &Node) -> Read<Vec<f64>> {
     const MOST: u32 = 100;
     if !matches!(node.value, Value::List(_)) {
@@ -177,7 +177,7 @@ fn priorities(node: &Node) -> Read<[Profile; CLASSES.len()]> {
             .map_err(|problem| problem.under_key(&label(&entry.key)))?;
         shares[class] = shape::shares(&entry.value).map_err(|it| it.under_key(&entry.key))?;
     }
-    // Between the corners of all of them the sum is a straight line, but for jumps, which are at corners.
+    // Between the corners of all shares, the sum is a straight line. Jumps are at corners.
     for at in shares.iter().flat_map(Profile::corners) {
         for at in [at.saturating_sub(1), at] {
             whole(node, shares.iter().map(|share| share.at(at)).sum())?;
@@ -186,7 +186,7 @@ fn priorities(node: &Node) -> Read<[Profile; CLASSES.len()]> {
     Ok(shares)
 }
 
-/// The class of that name, or an error message.
+/// The class with this name, or an error message.
 pub(super) fn class(name: &str) -> Result<usize, String> {
     let words = CLASSES.iter().map(|(word, _)| *word);
     let found = words.clone().position(|word| word == name);

@@ -7,7 +7,7 @@ use super::shape;
 use crate::mix::Mix;
 use crate::work::Work;
 
-/// Past this a lognormal distribution has no mean anybody will ever see.
+/// The largest `sigma`. Above it, no realistic sample has the mean of a lognormal distribution.
 const WIDEST: f64 = 5.0;
 
 const A_SERVICE: &str = "a duration, or one of { constant: 50ms }, { exponential: { mean: 50ms } }, \
@@ -23,7 +23,7 @@ const WORKS: [WorkRow; 5] = [
     ("pareto", pareto),
 ];
 
-/// A distribution, or a mix of several.
+/// Reads a distribution, or a mix of several.
 pub(super) fn mix(node: &Node) -> Read<Mix> {
     if let Value::Map(_) = node.value
         && let Some(entry) = Fields::any(node, A_SERVICE)?.get("mix")
@@ -51,7 +51,7 @@ fn kinds(node: &Node) -> Read<Mix> {
     Ok(Mix::of(kinds))
 }
 
-/// A distribution: a map with its name as the only field. A duration alone is a constant.
+/// Reads a distribution: a map with its name as the only field. A duration alone is a constant.
 pub(super) fn work(node: &Node) -> Read<Work> {
     if let Value::Scalar { .. } = node.value {
         return constant(node);

@@ -28,7 +28,7 @@ struct Stretch<'c> {
 struct Limit<'c> {
     limit: &'c str,
     tested: bool,
-    /// Means over the seeds.
+    /// The means over the seeds.
     phases: &'c [Summary],
     runs: Vec<OneRun<'c>>,
 }
@@ -42,7 +42,8 @@ struct OneRun<'c> {
     seconds: Series,
 }
 
-/// One list for each quantity, an entry a second: a tenth of the size of a list of maps, and ready to be plotted.
+/// One list for each quantity, with an entry for each second. It takes a tenth of the size of a list of maps, and can be plotted
+/// directly.
 #[derive(Debug, Serialize)]
 struct Series {
     offered: Vec<u64>,

@@ -90,7 +90,7 @@ fn worst(worst: Option<(f64, u64)>) -> String {
     }
 }
 
-/// Failed requests if the server may fail, fairness if there are several processes.
+/// The additional columns: failed requests if the server may fail, fairness if there are several processes.
 fn extras(simulation: &Simulation) -> Vec<Extra> {
     let mut extras: Vec<Extra> = Vec::new();
     if simulation.may_fail() {

@@ -1,4 +1,4 @@
-//! Clients that leave at their deadline, for servers that drop their work then.
+//! Clients that leave at their deadline, for servers that then drop their work.
 
 use plimsoll::Outcome;
 
@@ -12,7 +12,7 @@ impl<'s> World<'s> {
         request.arrived.saturating_add(deadline)
     }
 
-    /// A request was let in; its client may leave before it is answered.
+    /// Schedules the moment at which the client of an admitted request leaves.
     pub(super) fn may_leave(&mut self, request: &Request) {
         if self.simulation.drops_late {
             let at = self.leaves_at(request).max(self.now);

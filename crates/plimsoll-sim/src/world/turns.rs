@@ -14,7 +14,7 @@ impl World<'_> {
         }
     }
 
-    /// A client has its answer, or no longer cares: it thinks, and asks again.
+    /// Ends the request of a client, which thinks and then sends the next one.
     pub(super) fn next_turn(&mut self, turn: Turn) {
         let thinks = self.closed_loop.as_mut().and_then(|them| them.ended(turn));
         if let Some(span) = thinks {

@@ -80,7 +80,7 @@ fn what_is_missing_is_named() {
     let nobody: String = GOOD.replace("rate: 100\n", "");
     assert_eq!(
         error(&nobody),
-        "f.yaml:1:1: one of `rate`, `bursts` and `clients` must be there: nobody asks for anything"
+        "f.yaml:1:1: expected one of `rate`, `bursts` and `clients`: there is no traffic without them"
     );
 }
 

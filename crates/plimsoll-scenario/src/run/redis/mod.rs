@@ -1,6 +1,7 @@
 //! Runs a scenario against limits in Redis, in virtual time: every call carries the time.
 //!
-//! Redis holds limits without queues, and decides at once. A scenario that needs anything else is skipped. The answers must be those
+//! Redis supports limits without queues, and decides at once. A scenario that needs anything else is skipped. The answers must be
+//! those
 //! of the limiters in memory, to the nanosecond.
 
 mod session;
@@ -20,7 +21,7 @@ use self::subject::Subject;
 use crate::report::{Failure, ScenarioStatus};
 use crate::spec::{Gate, Verb};
 
-/// A Redis to run scenarios on, for [`run_file_on`](crate::run_file_on). It may hold other data: scenarios write under a prefix of
+/// A Redis on which scenarios run, for [`run_file_on`](crate::run_file_on). It may hold other data: scenarios write under a prefix of
 /// their own, and remove their keys at their end.
 #[derive(Debug)]
 pub struct Place {
@@ -69,9 +70,9 @@ fn with_source(error: &StoreError) -> String {
     }
 }
 
-/// Why there is no limiter in Redis.
+/// The reason why a limiter was not built in Redis.
 pub(crate) enum Unbuilt {
-    /// Redis cannot hold it: the word under which such scenarios are counted.
+    /// Redis does not support the limiter. The word names it in the counts.
     NotHeld(&'static str),
     /// The limiter refuses its numbers.
     Invalid(InvalidSpec),
@@ -112,7 +113,7 @@ async fn steps(gate: &Gate, session: &mut Session<'_>) -> ScenarioStatus {
     ScenarioStatus::Passed
 }
 
-/// The verbs that need a queue, a memory of reservations, or a limiter that changes.
+/// The word of a verb that Redis does not support: it needs a queue, a list of reservations, or a limiter that changes.
 fn not_held(verb: &Verb, books: bool) -> Option<&'static str> {
     match verb {
         Verb::Reserve(_) if books => None,

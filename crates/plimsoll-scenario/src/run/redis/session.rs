@@ -16,7 +16,7 @@ pub(super) struct Session<'a> {
     subject: Subject,
     clock: &'a ManualClock,
     held: HashMap<String, HeldInStore>,
-    /// Permits without a name, since dropping them would return them.
+    /// Permits without a name. They are stored because dropping them would return them.
     unnamed: Vec<RedisPermit>,
     granted: u64,
     denied: u64,
@@ -26,7 +26,7 @@ pub(super) struct Session<'a> {
 
 enum HeldInStore {
     Permit(RedisPermit),
-    /// To be used from this moment on.
+    /// A reservation that can be used from this moment on.
     Reserved(Moment),
     Denied(Refusal),
     Gone,
@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
         self.check(step, key, answer.as_ref()).await
     }
 
-    /// Forgets everything it has written. An hour later it would be gone anyway.
+    /// Removes the keys of the scenario from Redis. They would expire after an hour.
     pub(super) async fn end(self) {
         self.unnamed.into_iter().for_each(RedisPermit::forget);
         for held in self.held.into_values() {
@@ -158,10 +158,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives a permit back. Giving it back again is harmless.
+    /// Returns a permit. Returning it again has no effect.
     async fn release(&mut self, name: &str) -> Result<(), Mismatch> {
         match self.held.get(name) {
-            // A rate has nothing to be returned.
+            // A rate has no permits to return.
             Some(HeldInStore::Reserved(ready)) if *ready <= self.clock.now() => return Ok(()),
             Some(HeldInStore::Gone) => return Ok(()),
             _ => {}

@@ -13,7 +13,7 @@ use super::Unbuilt;
 use crate::run::held::Refusal;
 use crate::spec::members;
 
-/// Longer than any scenario: its permits are held until a step releases them.
+/// The lease of permits. It is longer than any scenario, so permits are held until a step releases them.
 const LEASE: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// One limiter, or several as one.
@@ -74,7 +74,7 @@ impl Subject {
         })
     }
 
-    /// Writes down a limiter that begins now: without keys, it counts from when it is built.
+    /// Writes the initial state of the limiter. A limiter without keys counts from the moment at which it is built.
     pub(super) async fn begin(&self, key: &str) -> Result<(), StoreError> {
         for member in &self.members {
             member.limiter.begin(key).await?;
@@ -109,7 +109,7 @@ impl Subject {
         Ok(estimate.map(drop).map_err(|denied| self.refusal(&denied)))
     }
 
-    /// Whether it can be reserved from.
+    /// Whether the limiter supports reservations.
     pub(super) fn books(&self) -> bool {
         self.books
     }
@@ -156,7 +156,7 @@ impl Subject {
         self.begin(key).await
     }
 
-    /// The state of the limiter; of several limiters, that with the least left.
+    /// The state of the limiter. Of several limiters, that of the one with the least left.
     pub(super) async fn look(&self, key: &str) -> Result<(Seen, u64), StoreError> {
         let mut least: Option<(Seen, u64)> = None;
         for member in &self.members {
@@ -169,7 +169,7 @@ impl Subject {
         Ok(least.unwrap_or((nothing, 0)))
     }
 
-    /// A refusal, by the name that the file gives the limiter.
+    /// A refusal, with the name of the limiter in the file.
     fn refusal(&self, denied: &Denied) -> Refusal {
         let refuser = denied.limiter();
         let known = self
@@ -194,7 +194,7 @@ impl Member {
             return Err(Unbuilt::NotHeld("queue"));
         }
         let rule = rule(&spec.kind)?;
-        // Two of a scenario may have one name.
+        // Two limiters of a scenario may have the same name.
         let limiter = store.limiter(&format!("limiter {index}"), rule.clone());
         Ok(Self {
             rule,

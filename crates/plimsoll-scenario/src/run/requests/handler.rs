@@ -75,13 +75,13 @@ fn fields(from: &[(String, String)], to: &mut HeaderMap) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a body that is there to its end.
+/// Reads a buffered body to its end.
 pub(super) fn drain<B: Body>(mut body: Pin<&mut B>) {
     let mut cx = Context::from_waker(Waker::noop());
     while let Poll::Ready(Some(Ok(_))) = body.as_mut().poll_frame(&mut cx) {}
 }
 
-/// Answers as the request says.
+/// The handler, which answers as the step says.
 #[derive(Clone)]
 pub(super) struct Handler;
 
@@ -115,7 +115,7 @@ impl<B: Body> Service<Request<B>> for Handler {
     }
 }
 
-/// The answers that the limits would give. Takes nothing.
+/// A handler that peeks at the answers of the limits.
 #[derive(Clone)]
 pub(super) struct Peek(pub(super) Limits);
 

@@ -69,7 +69,7 @@ pub(crate) fn run(requests: &Requests, path: &Path) -> Read<ScenarioStatus> {
 }
 
 impl RequestStep {
-    /// Every limit that it names.
+    /// The names of all limits in the step, with their places in the file.
     fn names(&self) -> impl Iterator<Item = (&String, Place)> {
         let asked = self.act.iter().filter_map(|act| match act {
             Act::Ask { limit, .. } => Some(limit),
@@ -87,7 +87,7 @@ impl RequestStep {
 type Answering = Response<LimitBody<Full<Bytes>, FileLimits>>;
 type Call = Pin<Box<dyn Future<Output = Answering>>>;
 
-/// A request or an ask that is running, or has ended.
+/// A request or an ask, running or ended.
 enum RunningRequest {
     Waiting(Call),
     Asking(Decide),
@@ -97,7 +97,7 @@ enum RunningRequest {
 }
 
 impl RunningRequest {
-    /// Polls it.
+    /// Polls the request.
     fn settle(self) -> Self {
         let mut cx = Context::from_waker(Waker::noop());
         match self {
@@ -131,7 +131,7 @@ impl RunningRequest {
         }
     }
 
-    /// Ends it: sends the answer to its end, or cancels the wait.
+    /// Ends the request: sends the answer to its end, or cancels the wait.
     fn finish(self) -> Self {
         let seen = self.seen();
         match self {
@@ -200,7 +200,7 @@ impl Session {
         self.held = held.map(|(name, held)| (name, held.settle())).collect();
     }
 
-    /// Calls the handler behind the limits. An answer that stays under way has a body.
+    /// Calls the handler behind the limits. With `stays`, the answer has a body, so that the request stays in flight.
     fn call(&self, spec: &RequestSpec, stays: bool) -> Result<Call, String> {
         let mut request = request(spec)?;
         if let Some(reply) = request.extensions_mut().get_mut::<Reply>()
@@ -249,7 +249,7 @@ impl Session {
         }
         let differs = |it: &Remaining| {
             let got = match left.get(&it.limit) {
-                None => "no such limit asked by this request".to_owned(),
+                None => "no such limit in the decision of this request".to_owned(),
                 Some(None) => "none that is known".to_owned(),
                 Some(Some(left)) if *left == it.amount => return None,
                 Some(Some(left)) => left.to_string(),

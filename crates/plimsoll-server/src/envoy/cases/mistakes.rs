@@ -165,7 +165,7 @@ fn all_mistakes_are_told_at_once_and_what_is_known_elsewhere_is_none() {
         .collect();
     let error = load(&files, false).expect_err("all of it is wrong");
     assert_eq!(error.lines().count(), 4, "{error}");
-    // The reference server looks at names only, wherever they stand; and at nothing below `metadata`.
+    // The reference server checks only the names of fields, in any place, and nothing below `metadata`.
     tree(
         "{ domain: d, unit: x, descriptors: [{ key: 1, value: true, metadata: { anything: [1.5] } }] }",
     );

@@ -14,7 +14,7 @@ fn tree(text: &str) -> Tree {
     load(&[file], false).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// `a=b,c=d`.
+/// Parses entries such as `a=b,c=d`.
 fn entries(text: &str) -> Vec<Entry> {
     let parts = text.split(',').filter(|part| !part.is_empty());
     let entry = |part: &str| {
@@ -35,7 +35,7 @@ fn find(tree: &Tree, text: &str) -> Option<Match> {
     }
 }
 
-/// For each descriptor the expected limit and its name in statistics, or `None`.
+/// Checks the limit of each descriptor and its name in statistics; `None` is no limit.
 fn check(text: &str, cases: &[(&str, Option<(u32, &str)>)]) {
     let tree = tree(text);
     for (descriptor, expected) in cases {
@@ -166,12 +166,12 @@ descriptors:
                 Some((25, "d.nestedWild_val1.wild_goo*")),
             ),
             ("nestedWild=val1,wild=foo2", None),
-            // The first pattern of the file, not the longest; what is exact before it, the key alone after it.
+            // The first pattern of the file rather than the longest. Exact descriptors come before patterns, the key alone after them.
             ("order=abx", Some((1, "d.order_a*"))),
             ("order=abc", Some((3, "d.order_abc"))),
             ("order=x", Some((4, "d.order"))),
             ("order=", Some((4, "d.order"))),
-            // Patterns are about key and value as one text.
+            // Patterns match key and value as one text.
             ("joined_key=x", Some((5, "d.joined_key_joined*"))),
             ("joint_b=c", Some((6, "d.joint_b_c"))),
         ],

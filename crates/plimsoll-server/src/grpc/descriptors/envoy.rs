@@ -322,7 +322,7 @@ pub(super) const FILES: &[File] = &[
         )),
     },
 ];
-/// In the order of their numbers.
+/// The names of units, in the order of their numbers.
 const UNITS: &[&str] = &[
     "UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK",
 ];
