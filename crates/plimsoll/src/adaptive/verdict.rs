@@ -1,55 +1,52 @@
 //! # How it works
 //!
-//! A server with free workers takes the same time for a piece of work, however many it has. Once all are busy, more
-//! work only waits. The limit belongs just above that knee, and two numbers tell where it is: the latency
-//! without a queue, and the throughput. By Little's law as much work waits as comes through in the time by which it is
-//! late,
+//! A server with free workers takes the same time for each piece of work. Once all workers are busy, more work only
+//! waits. The limit belongs just above that knee, and two numbers tell where it is: the latency without a queue, and the
+//! throughput. By Little's law,
 //!
 //! > queue = throughput · (latency − baseline),
 //!
-//! and the knee is the limit less the queue. The law lets a handful wait, so that no worker ever looks for work, and keeps
+//! and the knee is the limit less the queue. The law lets a few pieces of work queue, so that no worker idles, and keeps
 //! the limit there.
 //!
-//! *The signal* is the lower quartile of a window's latencies. Work that waits is late as a whole, the quick half as much as
-//! the slow one; and the quick half is where latencies lie close together, so it shows a given delay with the least
-//! noise. Its error is known from the sample itself, and what lies within the error is not acted upon.
+//! *The signal* is the lower quartile of the latencies of a window. Waiting delays all work, and the short latencies lie
+//! close together, so they show a delay with the least noise. The error of the quartile follows from the sample, and
+//! differences within it are ignored.
 //!
-//! *The baseline* is the hard part: a server that is always busy never shows it, and what a slow dependency adds looks like a queue.
-//! So it is only believed where throughput bears witness.
+//! *The baseline* is the difficult part: a server that is always busy never shows it, and a slow dependency looks like a
+//! queue. So the law accepts a baseline only if the throughput supports it:
 //!
-//! - Whenever the limit was not in the way, the latency was the server's own.
+//! - While the limit does not bind, the latency is that of the server.
 //! - If a larger limit brought as much more throughput, nothing had queued before.
-//! - The *verdict*: if a smaller limit took throughput, nothing queues under it. The latency that is left is not of our
-//!   making and becomes the baseline; the limit goes back to where the larger one began to queue, or beyond, to what was asked
-//!   for before the limit was in the way. Before the first cut after a leap of the latency the law looks again: a window
-//!   that lies across a change can be compared with nothing.
-//! - The same from many small steps: over the last hundred windows or so, does throughput go with the limit ([`slope`])?
-//!   If it rises with it, nothing queues. If it does not care, something does. If it *falls*, even the little that was
-//!   allowed to wait is in the way, and less is allowed.
-//! - If nothing of this happened for a while, a *probe* lowers the limit for a window to see what latency is left. The
-//!   less news it brings, the rarer it gets. Where all that it took away had queued it goes further down.
-//! - A latency that rose as the limit rose is not believed: where several limits share a server, each can take throughput
-//!   from the others, and all of them together make the latency. Nor is it believed often: each time a slower server is, the next
-//!   time is twice as far away, so that limits that share a server do not drift up together ([`raises`]).
-//! - The *shape* of the latencies: work that waits is late by the same, work that takes longer is slower in proportion. Where the mean and the
-//!   quartile both rose in proportion, *more* is tried before anything is cut.
-//! - A limit that rests where what may queue is all of it learns nothing from less. There *more* is tried: if as much more comes
-//!   through, and as fast, nothing had queued.
+//! - The *verdict*: if a smaller limit cut the throughput, nothing queues under it. Its latency becomes the baseline, and
+//!   the limit returns to the point at which the larger one began to queue, or beyond it to the demand before the limit
+//!   bound. Before the first cut after a leap of the latency the law takes a second look, because a window that lies
+//!   across a change cannot be compared with another.
+//! - A regression over many small steps ([`slope`]): does the throughput of the last hundred windows follow the limit? If
+//!   it rises with the limit, nothing queues. If it stays the same, something does. If it *falls*, even the allowed queue
+//!   is too long, and less is allowed.
+//! - If none of this has happened for a while, a *probe* lowers the limit for one window to measure the remaining latency.
+//!   Probes without news become rarer. If everything that a probe removed had queued, the probe goes further down.
+//! - A latency that rose with the limit is not believed: limits that share a server take throughput from each other, and
+//!   cause the latency together. Each time the law believes in a slower server, the minimum time to the next doubles, so
+//!   that such limits do not drift up together ([`raises`]).
+//! - The *shape* of the latencies: waiting adds the same time to all, slower work multiplies them. If the mean and the
+//!   quartile rose by the same factor, the law tries a *larger* limit before it cuts.
+//! - A limit so small that the allowance covers it learns nothing from a smaller one. There the law tries a *larger* one:
+//!   if the throughput grows with it at the same latency, nothing had queued.
 //!
-//! What the quartile does not see, the mean may: where less than three quarters of the work waits, the quartile stays where it was and the
-//! mean latency rises above its own baseline. Its error is larger, so it counts only where it is beyond chance and more waits than may.
-//! And throughput does: if half as much again brought no more, something queues that only a part of
-//! the work needs, and what is above goes. What only *looks* like overload is judged as well. If a smaller limit takes successes away and leaves the
-//! share of failures, they come from elsewhere (a dependency of which nothing succeeds is not excused; when it is back, so is half of
-//! the limit). Work that ends unheard, because who asked for it has left, is late too: it shows as more in flight than what is heard of
-//! accounts for. A queue that has gone
-//! by itself within four seconds, and left the server with little to do, was a burst: of the next one as much more is let in as the server had
-//! left, up to what comes through in a second or to what was late, and nothing is cut for twice as long as the last one took. And where
-//! more in flight brings less through, that is remembered as a ceiling.
+//! Other signals find the queues that the quartile does not show. If less than three quarters of the work waits, the
+//! quartile stays the same and the mean rises above its own baseline. Its error is larger, so it counts only beyond chance
+//! and above the allowance. If half as much again brought no more throughput, something queues that only a part of the
+//! work needs, and the excess is cut. Failures count as overload only if a smaller limit reduces their share. After an
+//! outage of a dependency, in which everything fails, half of the limit is restored at once. Work that ends unheard,
+//! because the client has disconnected, counts as late: more is in flight than the samples account for. A queue that
+//! disappears by itself and leaves the server idle was a burst, and the next one is admitted (`law::bursts`). A limit
+//! above which throughput falls is remembered as a ceiling.
 //!
-//! Steps are judged only where they are larger than the error of what is compared.
+//! Steps are judged only if they are larger than the errors of the two measurements.
 //!
-//! After every cut as many ends are passed over as were in flight: what was let in before has waited for each other.
+//! After every cut, as many samples as were in flight are skipped: that work waited for work admitted before the cut.
 
 mod failures;
 mod law;

@@ -1,44 +1,43 @@
-//! Bursts: what comes all at once, and is served soon if it is let in.
+//! Bursts: demands that arrive together, and are served soon if they are admitted.
 
 use super::{CERTAIN, Decision, ENOUGH, Law, Read, go};
 use crate::adaptive::verdict::failures::Ask;
 use crate::adaptive::verdict::window::Seen;
 
-/// A spell is no burst if it lasts longer, in nanoseconds.
+/// The maximum duration of a burst, in nanoseconds.
 const LONGEST: f64 = 4e9;
-/// A burst left the server idle if less than this share of its throughput comes through after it. The fluctuations of a server that is
-/// nearly full are no bursts: they made the limit nine times what six workers can do, and when these became slower everything was late
-/// (class `queue`).
+/// A burst left the server idle if the throughput after it is below this share of the throughput during it. Fluctuations of a server
+/// that is nearly full are not bursts: they raised the limit to nine times the number of six workers, and when these became slower all
+/// work was late (class `queue`).
 const IDLE: f64 = 0.65;
-/// By how much more of a burst is let in the next time, and by how much where work was late before.
+/// The maximum factor by which the limit grows for the next burst, and the factor if work of a burst was late before.
 const MOST_GROWTH: f64 = 4.0;
 const CAREFUL: f64 = 1.01;
-/// At most so much is let in as comes through in this time, in nanoseconds.
+/// At most the throughput of this time is admitted, in nanoseconds.
 const WAITS: f64 = 1e9;
-/// A share of late work above which less is let in the next time: as much as comes through in this part of the time after which it was
-/// late.
+/// A share of late work above which less of the next burst is admitted: the throughput of this fraction of the shortest late latency.
 const LATE: f64 = 0.02;
 const IN_TIME: f64 = 0.9;
-/// The next spell may last so many times as long before anything is cut.
+/// The next spell may last this many times as long before the limit is cut.
 const AS_LONG: f64 = 2.0;
 
-/// A time in which something queues, or the limit is in the way.
+/// A time in which work queues or the limit binds.
 #[derive(Clone, Copy, Debug)]
 struct Spell {
     began: f64,
-    /// The limit then.
+    /// The limit at its start.
     limit: f64,
-    /// Whether the limit was in the way.
+    /// Whether the limit was binding.
     full: bool,
-    /// What came through at best, less its error.
+    /// The maximum throughput, less its error.
     throughput: f64,
     count: f64,
-    /// How much ended late, and after what time at least.
+    /// The number of late samples, and the shortest late latency.
     late: f64,
     too_late: f64,
 }
 
-/// What came through after a spell, until that tells whether the server was idle.
+/// The throughput after a spell, until it shows whether the server was idle.
 #[derive(Clone, Copy, Debug)]
 struct After {
     spell: Spell,
@@ -48,14 +47,14 @@ struct After {
     count: f64,
 }
 
-/// What is known of bursts.
+/// The state of the law about bursts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bursts {
     spell: Option<Spell>,
     after: Option<After>,
-    /// How long a spell may last before anything is cut.
+    /// The maximum duration of a spell before the limit is cut.
     patience: f64,
-    /// Above this limit work was late.
+    /// The limit above which work was late.
     most: f64,
 }
 
@@ -69,7 +68,7 @@ impl Bursts {
         }
     }
 
-    /// Adds a window in which something queued or the limit was in the way.
+    /// Adds a window in which work queued or the limit was binding.
     fn add(&mut self, seen: &Seen, limit: f64, fresh: bool) {
         let spell = self.spell.get_or_insert(Spell {
             began: seen.opened,
@@ -80,7 +79,7 @@ impl Bursts {
             late: 0.0,
             too_late: f64::INFINITY,
         });
-        // What is refused while the limit still grows for the first time is no burst.
+        // Refusals while the limit still grows for the first time are not a burst.
         spell.full |= seen.saturated && !fresh;
         let least = seen.throughput * (1.0 - 1.0 / seen.count.sqrt());
         spell.throughput = spell.throughput.max(least);
@@ -91,13 +90,13 @@ impl Bursts {
         }
     }
 
-    /// Whether the spell is as the last ones were, so far.
+    /// Returns whether the spell so far resembles the last ones.
     fn is_patient(&self, now: f64) -> bool {
         self.spell
             .is_some_and(|spell| now - spell.began < self.patience && !spell.is_late())
     }
 
-    /// A spell ended.
+    /// Ends a spell.
     fn end(&mut self, spell: Spell, now: f64) {
         let lasted = now - spell.began;
         let too_long = lasted > LONGEST;
@@ -130,16 +129,16 @@ impl Spell {
 }
 
 impl Law {
-    /// A queue that went by itself, and left the server with little to do, was a burst. Had more of it been let in, that would have been
-    /// served soon as well (`spikes`, `bursts`): the next one is, until it is late or takes a second. Nothing is cut for as long as the
-    /// last one took.
+    /// Follows queues that disappear by themselves and leave the server idle. More of such a burst could have been served as well
+    /// (`spikes`, `bursts`), so more of the next one is admitted, until it is late or takes a second. Nothing is cut for twice the
+    /// duration of the last one.
     pub(super) fn watch_burst(&mut self, read: &Read, failures: Ask) -> Option<Decision> {
         let seen = &read.seen;
         if seen.saturated || read.queue > read.allowance * ENOUGH {
             self.bursts.after = None;
             self.bursts.add(seen, self.limit, self.fresh);
             if read.queue <= read.allowance * ENOUGH && self.limit >= self.bursts.most {
-                // As much is needed at once while nothing queues.
+                // This much is needed at once while nothing queues.
                 self.bursts.most = f64::INFINITY;
             }
             if !self.bursts.is_patient(seen.closed) || failures != Ask::Nothing {
@@ -152,7 +151,7 @@ impl Law {
         if let Some(spell) = self.bursts.spell.take() {
             self.bursts.end(spell, seen.opened);
             let soon = seen.opened - spell.began < LONGEST;
-            // Where more came through after it than in it, it was more than a burst.
+            // If the throughput is higher after it, it was not only a burst.
             let more = seen.throughput > spell.throughput;
             back = (spell.full && soon && !more).then_some(spell.limit);
         }
@@ -168,7 +167,7 @@ impl Law {
         Some(go(limit, "grow: a burst"))
     }
 
-    /// The limit for the next burst, once it is clear that the server was idle after the last one.
+    /// Returns the limit for the next burst, once it is clear that the server was idle after the last one.
     fn let_in(&mut self, seen: &Seen) -> Option<f64> {
         let bursts = &mut self.bursts;
         let after = bursts.after.as_mut()?;
