@@ -1,62 +1,62 @@
-//! Whether failures are of the limit's making.
+//! Whether the limit causes failures.
 
 use super::window::Seen;
 
-/// A share of failures that is nobody's concern.
+/// A share of failures that is ignored.
 const IGNORED: f64 = 0.1;
-/// More is more if it is by so many standard errors.
+/// A share is larger beyond this many standard errors.
 const CERTAIN: f64 = 3.0;
-/// How quickly the usual share follows what is seen.
+/// The weight of a window in the usual share.
 const FOLLOW: f64 = 0.1;
-/// So long at most to wait until a cut shows in what fails, in nanoseconds.
+/// The maximum wait until a cut shows in the failures, in nanoseconds.
 const PATIENCE: f64 = 10e9;
-/// What is left after a cut, at most and at least.
+/// The largest and the smallest factor of a cut.
 const CUT: f64 = 0.8;
 const DEEPEST: f64 = 0.5;
-/// A cut of so many standard errors of the throughput shows in it.
+/// A cut of this many standard errors of the throughput shows in it.
 const TELLING: f64 = 1.5;
 
-/// Above this share nothing succeeds, whatever the limit is,
+/// Above this share there is an outage: nothing succeeds, regardless of the limit,
 const OUTAGE: f64 = 0.9;
 /// and below this it is over:
 const OVER: f64 = 0.5;
 /// this share of the limit is back at once.
 const AFTER_OUTAGE: f64 = 0.5;
 
-/// Judges work that failed because there was too much of it.
+/// Judges whether work failed because there was too much of it.
 ///
-/// A smaller limit that is to blame makes for fewer failures, so as much is done as before. If it takes successes away in
-/// proportion, the failures come from elsewhere: their share is the usual one from then on, and the limit goes back.
-/// Where hardly anything succeeds there is nothing to lose, and nothing that could be told apart: the limit falls.
+/// If the limit causes failures, a smaller limit reduces them, and the successes stay. If it reduces the successes in
+/// proportion, the failures have another cause: their share is the usual one from then on, and the limit is restored. If hardly
+/// anything succeeds, nothing can be lost and nothing can be told apart: the limit falls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failures {
     usual: f64,
     trial: Option<Before>,
-    /// The limit when nothing succeeded any more.
+    /// The limit at the start of an outage.
     outage: Option<f64>,
 }
 
-/// What was before a cut.
+/// The measurement before a cut.
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    /// The limit, and what of it was in use.
+    /// The limit, and the used part of it.
     limit: f64,
     used: f64,
     share: f64,
-    /// Successes: in a nanosecond, and in the window.
+    /// The successes per nanosecond, and in the window.
     throughput: f64,
     count: f64,
-    /// When what failed under a smaller limit is seen.
+    /// The moment from which failures under the smaller limit show.
     shows_at: f64,
 }
 
-/// What the failures of a window ask for.
+/// The limit that the failures of a window require.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Ask {
     Nothing,
     /// At most this.
     AtMost(f64),
-    /// Back to this: they came from elsewhere.
+    /// This one again: the failures had another cause.
     BackTo(f64),
 }
 
@@ -80,7 +80,7 @@ impl Failures {
             count: (seen.count * (1.0 - share)).max(0.1),
             shows_at: seen.closed + seen.overload_latency.min(PATIENCE),
         };
-        // Further ahead than it can be: the clock stepped back.
+        // Further ahead than possible: the clock stepped back.
         let ahead = |before: Before| (1.0..=PATIENCE).contains(&(before.shows_at - seen.opened));
         if self.trial.is_some_and(ahead) {
             return Ask::AtMost(limit);
@@ -100,7 +100,7 @@ impl Failures {
             if share > OVER {
                 return Ask::Nothing;
             }
-            // If it was ours after all it comes again, and the limit is a half of the half.
+            // If the limit was the cause, the outage comes again, and half of the half is restored.
             let back = self
                 .outage
                 .take()
@@ -111,7 +111,7 @@ impl Failures {
                 Ask::Nothing
             };
         }
-        // What failed sooner than it could have been done did not wait.
+        // Work that failed sooner than it could have been done did not wait.
         if share > OUTAGE && base.is_some_and(|base| seen.overload_latency < base) {
             self.outage.get_or_insert(limit);
         }
@@ -121,13 +121,13 @@ impl Failures {
 }
 
 impl Before {
-    /// The smallest cut that shows in the successes of a window like this.
+    /// Returns the smallest cut that shows in the successes of a window like this one.
     fn telling_cut(&self) -> f64 {
         CUT.min((-TELLING * (2.0 / self.count).sqrt()).exp())
             .max(DEEPEST)
     }
 
-    /// Whether a smaller limit took successes away and left the share of failures.
+    /// Returns whether a smaller limit reduced the successes and left the share of failures.
     fn are_not_ours_since(&self, before: &Self) -> bool {
         let kept = self.used / before.used;
         let noise = (1.0 / before.count + 1.0 / self.count).sqrt();

@@ -18,38 +18,38 @@ use bursts::Bursts;
 use trial::Trial;
 use upward::Upward;
 
-/// How much work may queue: enough that a server of few workers finds the next piece when it is done with one.
+/// The allowance: how much work may queue, so that a server with few workers finds the next piece as soon as it is done.
 const ALLOWANCE: f64 = 5.0;
-/// The baseline is known to about a tenth, and so is the queue of a large limit.
+/// The baseline has an error of about a tenth, and so has the queue of a large limit.
 const DOUBT: f64 = 0.1;
 /// Above this share of the allowance the limit stays where it is.
 const ENOUGH: f64 = 0.5;
-/// A window lasts for this many latencies: throughput means little before work begun in it has ended in it. Until the
-/// first queue is met only the latency counts.
+/// A window lasts for this many latencies: throughput means little before work that began in the window has ended in it. Until
+/// the first queue only the latency counts.
 const SPANS: f64 = 2.0;
-/// A window has at least this many samples, and a quarter of the limit more. A second look has more by the last factor: with fewer,
-/// chance decided what was another server (`slow_dependency_x20`, `shed_pool`).
+/// A window has at least this many samples, and a quarter of the limit more. A second look has more by the last factor: with fewer
+/// samples, chance decided whether the server had changed (`slow_dependency_x20`, `shed_pool`).
 const MIN_SAMPLES: f64 = 15.0;
 const SAMPLES_PER_SLOT: f64 = 0.25;
 const AGAIN: f64 = 2.0;
-/// So many standard errors of a latency may be chance.
+/// Differences of a latency within this many standard errors may be chance.
 const CHANCE: f64 = 1.5;
-/// A slope is what it is if it is by so many standard errors.
+/// A slope is certain beyond this many standard errors.
 const CERTAIN: f64 = 1.5;
-/// A step of so many standard errors of the throughput tells.
+/// A step of this many standard errors of the throughput decides.
 const TELLING: f64 = 2.0;
-/// What a window that only suggests a baseline weighs, and what one that proves it.
+/// The weights of a window that suggests a baseline, and of one that proves it.
 const HINT: f64 = 0.1;
 const PROOF: f64 = 0.5;
 /// The limit grows by at most this share in a window.
 const FASTEST: f64 = 0.5;
-/// A latency that leaps by this factor was not made by limits that grow by little.
+/// Limits that grow in small steps do not cause a leap of the latency by this factor.
 const LEAP: f64 = 2.5;
 
-/// Work ends unheard if so many times as much is in flight as what is heard of accounts for.
+/// Work ends unheard if this many times the work that the samples account for is in flight.
 const UNHEARD: f64 = 3.0;
 
-/// What was decided.
+/// A decision, with its reason.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
     pub(super) limit: f64,
@@ -60,7 +60,7 @@ const fn go(limit: f64, reason: &'static str) -> Decision {
     Decision { limit, reason }
 }
 
-/// What the law knows.
+/// The state of the law.
 #[derive(Clone, Debug)]
 pub(super) struct Law {
     limit: f64,
@@ -82,9 +82,9 @@ pub(super) struct Law {
     crowd: Slope,
     /// Above this more work made the server slower.
     ceiling: f64,
-    /// What came through while nothing queued.
+    /// The throughput while nothing queued.
     calm: f64,
-    /// What came through while the limit was not in the way, 0 if it was even without a queue.
+    /// The throughput while the limit did not bind, 0 if it did although nothing queued.
     asked: f64,
     /// The latency of the window before, and its limit.
     last: f64,
@@ -95,39 +95,39 @@ pub(super) struct Law {
     looked: bool,
     /// What is left of the allowance where more work makes the server slower.
     share: f64,
-    /// Whether no queue was met yet.
+    /// Whether there has been no queue yet.
     fresh: bool,
-    /// How fast the limit grows, 0 after it met a queue.
+    /// The speed of growth, 0 after a queue.
     step: f64,
     /// Windows without a refusal.
     quiet: u32,
     bursts: Bursts,
-    /// The limit before it grew, with the throughput and how much it was seen in.
+    /// The limit before it grew, with the throughput and its number of samples.
     grown: Option<(f64, f64, f64)>,
-    /// Where the latency was last seen without a queue.
+    /// The last measurement without a queue.
     anchor: Trial,
-    /// Where more was last found to bring more, with the mean latency.
+    /// The last measurement in which more work brought more throughput, with the mean latency.
     climbed: Trial,
-    /// What was seen before a probe.
+    /// The measurement before a probe.
     probe: Option<Trial>,
-    /// What was seen in the second window of a squeeze, and the limit before the first.
+    /// The measurement of the second window of a squeeze, and the limit before the first.
     squeeze: Option<Trial>,
     top: Option<f64>,
-    /// When more is tried, for what reason, and what was seen before.
+    /// The schedules of trials of a larger limit, by their reason, and the measurement before one.
     upward: Upward,
     stretched: Upward,
     more: Option<Trial>,
-    /// Whether most of what is in flight seems to queue, and whether a latency rose with the limit.
+    /// Whether most of the work in flight seems to queue, and whether a latency rose with the limit.
     doubtful: bool,
     confounded: bool,
 }
 
-/// A window in the light of what is known.
+/// A window, interpreted by the state of the law.
 #[derive(Clone, Copy)]
 struct Read {
     seen: Seen,
     latency: Latency,
-    /// How much of what is in flight queues.
+    /// How much of the work in flight queues.
     queue: f64,
     /// How much may, and how much may seem to.
     spare: f64,
@@ -186,7 +186,7 @@ impl Law {
         self.base
     }
 
-    /// What it is not sure of.
+    /// Returns the reason for which the law is uncertain, if it is.
     pub(super) const fn doubt(&self) -> Option<&'static str> {
         if self.confounded {
             Some("the latency rose with the limit: others may share the server")
@@ -197,7 +197,7 @@ impl Law {
         }
     }
 
-    /// How much to look at before the next decision.
+    /// Returns the samples and the time that the next window needs.
     pub(super) const fn asks(&self) -> Asks {
         Asks {
             samples: self.samples(),
@@ -205,7 +205,7 @@ impl Law {
         }
     }
 
-    /// For how many latencies to look before a decision.
+    /// Returns the number of latencies that a window lasts.
     const fn spans(&self) -> f64 {
         if self.again {
             0.0
@@ -216,13 +216,13 @@ impl Law {
         }
     }
 
-    /// How many samples to look at before a decision.
+    /// Returns the number of samples in a window.
     const fn samples(&self) -> f64 {
         let least = MIN_SAMPLES + SAMPLES_PER_SLOT * self.limit;
         if self.again { least * AGAIN } else { least }
     }
 
-    /// Takes note of the limit that came of a decision.
+    /// Records the limit after a decision.
     pub(super) const fn set(&mut self, limit: f64) {
         self.limit = limit;
     }
@@ -247,7 +247,7 @@ impl Law {
         };
         self.learn_mean(seen);
         let base = self.learn(seen, latency);
-        // What ends unheard is late as well.
+        // Work that ends unheard is late as well.
         let unheard = if seen.unheard() > UNHEARD {
             seen.unheard()
         } else {
@@ -271,7 +271,7 @@ impl Law {
         if !seen.saturated {
             self.asked = seen.throughput;
         } else if queue <= read.allowance && !was_quiet && latency.value < LEAP * base {
-            // More is asked for. Where the latency leapt it is the server that changed.
+            // The demand is higher. If the latency leapt, the server has changed.
             self.asked = 0.0;
         }
         let in_force = self.limit;
@@ -320,7 +320,7 @@ impl Law {
         self.grow(read)
     }
 
-    /// Whether the next window is to be compared with this one under a larger limit.
+    /// Returns whether the next window is compared with this one under a larger limit.
     pub(super) const fn tries(&self) -> bool {
         self.more.is_some()
     }
@@ -329,7 +329,7 @@ impl Law {
         go(self.limit, reason)
     }
 
-    /// Nothing but failures: how long they took says nothing.
+    /// Decides a window with failures only: their duration means nothing.
     fn without_latency(&mut self, failures: Ask) -> Decision {
         self.probe = None;
         self.more = None;

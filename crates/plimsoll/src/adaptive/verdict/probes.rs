@@ -1,13 +1,13 @@
-//! When to look below.
+//! The schedule of probes with a smaller limit.
 
-/// How many saturated windows to wait after a probe that brought news.
+/// The number of saturated windows between a probe with news and the next one.
 const SOON: f64 = 2.0;
-/// And after it became clear in passing that nothing queued.
+/// The number after ordinary windows have shown that nothing queues.
 const CALM: f64 = 32.0;
-/// A probe without news doubles the wait, up to this.
+/// The maximum number: each probe without news doubles it.
 const RARELY: f64 = 256.0;
 
-/// A window in which the baseline is doubtful counts for so many.
+/// A window in which the baseline is doubtful counts this many times.
 const HASTE: f64 = 2.0;
 
 /// The schedule of probes, counted in saturated windows.
@@ -27,7 +27,7 @@ impl Probes {
         }
     }
 
-    /// A window in which the limit held work back.
+    /// Counts a window in which the limit was binding.
     pub(super) const fn count(&mut self, doubtful: bool) {
         self.wait -= if doubtful { HASTE } else { 1.0 };
     }
@@ -36,30 +36,30 @@ impl Probes {
         self.wait <= 0.0
     }
 
-    /// The limit was not in the way, so the latency was the server's own.
+    /// Records that the limit did not bind, so that the latency was that of the server.
     pub(super) const fn nothing_queued(&mut self) {
         self.gap = CALM;
         self.wait = CALM;
     }
 
-    /// A larger limit brought as much more throughput.
+    /// Records that a larger limit brought as much more throughput.
     pub(super) const fn growth_paid(&mut self) {
         self.gap = self.gap.max(CALM);
         self.wait = self.gap;
     }
 
-    /// A much larger limit brought nothing: something queues, and the baseline may be part of it.
+    /// Records that a much larger limit brought nothing: something queues, perhaps already in the baseline.
     pub(super) const fn growth_failed(&mut self) {
         self.wait = self.wait.min(1.0);
     }
 
-    /// The baseline was found to be another one by other means.
+    /// Records that the baseline changed for another reason.
     pub(super) const fn learnt(&mut self) {
         self.gap = SOON;
         self.wait = CALM;
     }
 
-    /// A probe is over.
+    /// Records the end of a probe.
     pub(super) const fn probed(&mut self, news: bool) {
         self.gap = if news {
             SOON

@@ -1,18 +1,18 @@
-//! How often another baseline is believed.
+//! How often a higher baseline is believed.
 
-/// How long to wait after the first, in nanoseconds; each one more doubles it, up to the second.
+/// The wait after the first rise, in nanoseconds. Each further rise doubles it, up to the second number.
 const FIRST: f64 = 5e9;
 const LONGEST: f64 = 120e9;
-/// A baseline within this factor of the first one is that again.
+/// A baseline within this factor of the first one equals it.
 const BACK: f64 = 1.2;
-/// One within this factor of the first one is the first one, better known.
+/// A baseline within this factor of the first one is a better measurement of it.
 const BETTER_KNOWN: f64 = 2.0;
 
-/// Rations in time what is believed of slower and slower servers.
+/// Limits how often a slower server is believed.
 ///
-/// A dependency that became slow did so once or twice. Where several limits share a server, what each of them sees when it lets
-/// in less is the same: less comes through, and as slowly. Believed again and again, all of them drift up together; believed
-/// ever more rarely, the cuts between bring all of them down.
+/// A dependency becomes slow once or twice. Limits that share a server see the same evidence after each cut: less throughput at the
+/// same latency. If they believe it every time, they drift up together. If they believe it ever more rarely, the cuts between
+/// bring all of them down.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raises {
     last: f64,
@@ -30,12 +30,12 @@ impl Raises {
         }
     }
 
-    /// Whether this one may be believed now. A clock that stepped back is no reason to wait.
+    /// Returns whether a rise to `base` may be believed now. A clock that stepped back does not extend the wait.
     pub(super) fn may(&self, now: f64, base: f64) -> bool {
         base < self.before * BETTER_KNOWN || !(self.last..self.last + self.gap).contains(&now)
     }
 
-    /// One was believed, in the place of `before`.
+    /// Records that `base` replaced the baseline `before`.
     pub(super) fn raised(&mut self, now: f64, before: f64, base: f64) {
         if self.gap == 0.0 {
             self.before = before;
@@ -46,7 +46,7 @@ impl Raises {
         self.gap = (2.0 * self.gap).clamp(FIRST, LONGEST);
     }
 
-    /// The baseline is this: if it is what it was at first, nothing was raised.
+    /// Records a baseline: if it equals the first one, the waits begin anew.
     pub(super) fn now_at(&mut self, base: f64) {
         if base < self.before * BACK {
             *self = Self::new();

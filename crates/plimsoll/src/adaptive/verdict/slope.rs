@@ -1,22 +1,21 @@
-//! Whether throughput goes with the limit.
+//! Whether the throughput follows the limit.
 
-/// What a window less adds to the memory, as a factor for each newer window.
+/// The factor by which the weight of a window falls with each newer one.
 const MEMORY: f64 = 0.97;
-/// A limit or a throughput further than this factor (by logarithm) from what it was of late begins another
-/// story: a server that lost half its workers must not be taken for one that follows the limit.
+/// A limit or a throughput further than this from its recent mean (by logarithm) starts the regression anew: a server that lost
+/// half its workers must not look as if its throughput followed the limit.
 const REACH: f64 = 0.35;
-/// Unless it is noise: so many standard errors of a throughput.
+/// Unless it is noise: within this many standard errors of the throughput.
 const NOISE: f64 = 3.0;
-/// As few windows say nothing.
+/// Fewer windows decide nothing.
 const MIN_WINDOWS: f64 = 6.0;
-/// Nor do limits that hardly differed: a standard deviation of 1 %.
+/// Nor do limits that hardly differ: a standard deviation of 1 %.
 const MIN_VARIANCE: f64 = 1e-4;
 
 /// A regression of throughput on the limit, both by logarithm, with exponential forgetting.
 ///
-/// The limit wanders a little all the time, which makes an experiment of it. Without a queue throughput is
-/// proportional to the limit (slope 1); with one it does not care (0); and where more work makes the server slower, it
-/// falls (below 0).
+/// The limit always varies a little, which is an experiment. Without a queue the throughput is proportional to the limit (slope 1);
+/// with a queue it does not depend on it (0); if more work makes the server slower, it falls (below 0).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     weight: f64,
@@ -48,14 +47,14 @@ impl Slope {
         }
     }
 
-    /// One for which leaps are part of the story.
+    /// Creates a regression that leaps do not restart.
     pub(super) const fn wide() -> Self {
         let mut slope = Self::new();
         slope.wide = true;
         slope
     }
 
-    /// Adds a window in which the limit held work back and `count` pieces of work ended.
+    /// Adds a window in which the limit was binding and `count` pieces of work ended.
     pub(super) fn add(&mut self, limit: f64, throughput: f64, count: f64) {
         let (limit, throughput) = (limit.floor().max(1.0).ln(), throughput.ln());
         let noise = NOISE / count.sqrt();
@@ -78,7 +77,7 @@ impl Slope {
         self.covariance += share * (rest * x * y - self.covariance);
     }
 
-    /// The slope, if the limit moved enough to tell.
+    /// Returns the slope, if the limit varied enough.
     pub(super) fn estimate(&self) -> Option<Estimate> {
         if self.weight < MIN_WINDOWS || self.limit_variance < MIN_VARIANCE {
             return None;

@@ -1,4 +1,4 @@
-//! What is seen between two decisions.
+//! The samples between two decisions.
 
 use crate::Moment;
 use crate::adaptive::Sample;
@@ -6,15 +6,15 @@ use crate::adaptive::histogram::Histogram;
 
 /// A window is at least this long, in nanoseconds: shorter ones measure the scheduler.
 const MIN_SPAN: f64 = 100e6;
-/// But not longer than this, so that what was learnt in other times can be unlearnt.
+/// But not longer than this, so that outdated knowledge can be replaced.
 const MAX_SPAN: f64 = 10e9;
 /// The quantile that is the signal. See [`Verdict`](super::Verdict).
 const QUANTILE: f64 = 0.25;
-/// In the first window so many times as much ends as was in flight.
+/// The first window lasts until this many times the work in flight has ended.
 const FIRST_SPANS: f64 = 2.0;
 /// So many overloads must be the longest of all to be late: fewer may be by chance.
 const LATE: u32 = 3;
-/// Work that began so long after anything ended came after a rest, and the rest is nobody's latency.
+/// Work that begins this long after the last sample follows a rest. The rest is not part of a latency.
 const REST: u64 = 1_000_000_000;
 
 /// Collects samples.
@@ -28,10 +28,10 @@ pub(super) struct Window {
     opened: Moment,
     last: Moment,
     ended: u32,
-    /// For how much work the samples stand.
+    /// The number of pieces of work for which the samples stand.
     weight: u64,
     refusals: u32,
-    /// How much ended while the limit was reached.
+    /// The number of samples that ended while the limit was reached.
     full: u32,
     overloads: u32,
     /// How long they took, in nanoseconds, and the first of them.
@@ -40,9 +40,9 @@ pub(super) struct Window {
     /// The longest that something took that was no overload.
     longest: u64,
     peak: u64,
-    /// The sum of what was in flight when something ended.
+    /// The sum of the work in flight at the ends of the samples.
     in_flight: u64,
-    /// How many more ends to pass over: that much was let in under a larger limit.
+    /// The number of samples still to skip: that work was admitted under a larger limit.
     passing: u64,
 }
 
@@ -53,32 +53,32 @@ pub(super) struct Asks {
     pub(super) spans: f64,
 }
 
-/// What a window came to. Times are in nanoseconds.
+/// The result of a window. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// When the window was opened and closed.
     pub(super) opened: f64,
     pub(super) closed: f64,
-    /// How much ended.
+    /// The number of samples.
     pub(super) count: f64,
-    /// How much ended in a nanosecond.
+    /// The throughput per nanosecond.
     pub(super) throughput: f64,
-    /// The quantile of the latencies, if there were any to trust.
+    /// The quantile of the latencies, if any were reliable.
     pub(super) latency: Option<Latency>,
-    /// The most that was in flight, and the mean.
+    /// The maximum and the mean of the work in flight.
     pub(super) peak: f64,
     pub(super) mean: f64,
-    /// The mean of what was in flight when something ended, and the mean latency.
+    /// The mean of the work in flight at the ends of samples, and the mean latency.
     pub(super) held: f64,
     pub(super) time: f64,
     /// The standard error of the mean latency.
     pub(super) time_error: f64,
-    /// Whether the limit held work back: somebody was refused, or it was reached most of the time, as it is when
-    /// work waits in front of it.
+    /// Whether the limit was binding: a demand was refused, or the limit was reached most of the time, as it is while work waits
+    /// for it.
     pub(super) saturated: bool,
-    /// How much failed because there was too much work.
+    /// The number of samples that failed for overload.
     pub(super) overloads: f64,
-    /// The mean of how long that took.
+    /// The mean of their durations.
     pub(super) overload_latency: f64,
     /// After what time work was late, if what failed took longer than all that did not.
     pub(super) late: Option<f64>,
@@ -92,14 +92,14 @@ pub(super) struct Latency {
 }
 
 impl Seen {
-    /// How much ended in a nanosecond, by Little's law: as much as was in flight in the time that it took. Unlike a count it does not
-    /// depend on where between two batches the window ended, but what was in flight must have been the same for a while.
+    /// Returns the throughput per nanosecond by Little's law: the work in flight divided by its latency. Unlike a count it does not
+    /// depend on the position of the window between two batches, but the work in flight must have been constant for a while.
     pub(super) fn flow(&self) -> f64 {
         self.held / self.time
     }
 
-    /// How much more was in flight than what ended accounts for: more than 1 if work ends unheard, since who asked for it
-    /// has left.
+    /// Returns the work in flight as a multiple of the work that the samples account for: more than 1 if work ends unheard, because
+    /// its client has disconnected.
     pub(super) fn unheard(&self) -> f64 {
         self.held / self.mean.max(1.0)
     }
@@ -127,7 +127,7 @@ impl Window {
         }
     }
 
-    /// Passes over the next `ends`: they were let in under a larger limit, and waited for each other.
+    /// Skips the next `ends` samples: they were admitted under a larger limit, and waited for each other.
     pub(super) const fn pass_over(&mut self, ends: u64) {
         self.passing = ends;
     }
@@ -171,7 +171,7 @@ impl Window {
         } else {
             self.longest = self.longest.max(nanos);
         }
-        // A server that turns work away does so quickly; that is not how fast it works.
+        // A server refuses work quickly; that is not the latency of work.
         if !sample.overload || base.is_some_and(|base| nanos as f64 >= base) {
             self.latencies.record(nanos);
             self.total += nanos as f64;
@@ -189,8 +189,8 @@ impl Window {
         if asks.spans > 0.0 && age < (asks.spans * base.unwrap_or(mean)).max(mean).min(MAX_SPAN) {
             return None;
         }
-        // Of what began together the short ends first, and says too little of how long it takes: at first all of it must have ended,
-        // and as much again (the class `many_workers` of the simulator's example `law`).
+        // Of work that began together the short pieces end first, so latencies would be too low: in the first window all of it must
+        // have ended, and as much again (the class `many_workers` of the simulator's example `law`).
         let held = self.in_flight as f64 / count;
         if base.is_none() && count < FIRST_SPANS * held && age < MAX_SPAN {
             return None;
@@ -222,8 +222,8 @@ impl Window {
         }
     }
 
-    /// The quantile, and how far off it may be: the rank of a quantile among `n` samples has a standard
-    /// deviation of √(p(1−p)/n) whatever the distribution, so its neighbours at that distance tell.
+    /// Returns the quantile and its error: the rank of a quantile among `n` samples has a standard deviation of √(p(1−p)/n) for
+    /// every distribution, so its neighbours at that distance give the error.
     fn latency(&self) -> Option<Latency> {
         if self.latencies.len() == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! The latency of a server without a queue: what is believed of it, and why.
+//! The baseline: the latency of a server without a queue, and the evidence for it.
 
 use super::upward::Upward;
 use super::{
@@ -7,35 +7,36 @@ use super::{
 use crate::adaptive::verdict::slope::Slope;
 use crate::adaptive::verdict::window::{Latency, Seen};
 
-/// A limit was not in the way if nobody was refused and less than this share of it was in use.
+/// A limit does not bind if no demand was refused and less than this share of it was in use.
 const FREE: f64 = 0.5;
-/// Where more than this share of the limit seems to queue, the baseline is doubtful.
+/// If more than this share of the limit seems to queue, the baseline is doubtful.
 const DOUBTFUL: f64 = 0.5;
-/// What growth that paid weighs.
+/// The weight of growth that paid.
 const LESS_THAN_PROOF: f64 = 0.3;
-/// Growth paid if throughput grew by this share of it, and did not if by less than the second.
+/// Growth paid if the throughput grew by the first of these fractions of it, and did not pay below the second.
 const PAID: f64 = 0.7;
 const UNPAID: f64 = 0.1;
-/// More brings more if it is by this factor.
+/// More throughput is more if it is more by this factor.
 const CLIMBED: f64 = 1.15;
-/// A latency is explained by a limit that grew unless it rose by this factor more.
+/// A limit that grew explains a latency, unless the latency rose by this factor more.
 const EXPLAINED: f64 = 1.02;
-/// A slope above this is throughput that goes with the limit.
+/// Above this slope the throughput follows the limit.
 const GOES_WITH: f64 = 0.4;
-/// So many standard errors of a mean latency may be chance, and a quartile below this factor of the baseline is where it was.
+/// Differences of a mean latency within the first number of standard errors may be chance. A quartile below the second factor of
+/// the baseline has not changed.
 const MEAN_CHANCE: f64 = 3.0;
 const UNMOVED: f64 = 1.5;
-/// The allowance shrinks where a slope is below 0 by so many of its standard errors: windows of a small server are noisy, and a slope that is
-/// certain comes too late (the class `contention` of the example `law`).
+/// The allowance shrinks if the slope is below 0 by this many of its standard errors: windows of a small server are noisy, and a certain
+/// slope comes too late (the class `contention` of the example `law`).
 const SUGGESTED: f64 = 1.0;
-/// The allowance shrinks by the first of these factors, to the last at the least, and recovers by the second, or the third while nothing
+/// The allowance shrinks by the first of these factors, at least to the last. It recovers by the second, or by the third while nothing
 /// queues (`oscillation`).
 const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
 const RECOVER: f64 = 1.1;
 const TIGHTEST: f64 = 0.15;
 
-/// What a latency below the baseline weighs. A queue makes work slower, never faster, so a latency below by more than
+/// The weight of a latency below the baseline. A queue makes work slower, never faster, so a latency that is lower by more than
 /// chance is nearer to the truth, and half the baseline is the truth.
 fn weight(base: f64, latency: Latency) -> f64 {
     let errors = (base - latency.value) / latency.error.max(1.0);
@@ -51,15 +52,15 @@ fn weight(base: f64, latency: Latency) -> f64 {
 }
 
 impl Law {
-    /// Learns the baseline from a window that shows it in passing.
+    /// Learns the baseline from an ordinary window.
     pub(super) fn learn(&mut self, seen: &Seen, latency: Latency) -> f64 {
         let free = self.is_free(seen);
         let mut base = self.base.unwrap_or(latency.value);
         self.raises.now_at(base);
         let above = latency.value - base;
         if above < 0.0 && self.probe.is_none() {
-            // Of what was let in at once the short work ends first: until as much ended as is in flight, latencies are too low (the class
-            // `queue`).
+            // Of work that was admitted together the short pieces end first: until as much has ended as is in flight, latencies are
+            // too low (the class `queue`).
             let short = !self.fresh && seen.count < seen.held;
             let most = if short { HINT } else { 1.0 };
             base += above * weight(base, latency).min(most);
@@ -86,8 +87,8 @@ impl Law {
         }
         self.grown = None;
         self.base = Some(base);
-        // As fast under a larger limit: growth up to that one explains nothing. Otherwise a server that becomes slower little by little is
-        // taken for a queue, because of what the first window had (the class `drift` of the simulator's example `law`).
+        // The same latency under a larger limit: growth up to that limit explains nothing. Otherwise a server that slows down
+        // gradually is taken for a queue, because of the first window (the class `drift` of the simulator's example `law`).
         let again = self.limit > self.anchor.limit && latency.value <= base + latency.error;
         if free || again || base < self.anchor.latency {
             self.anchor = self.trial(seen, base);
@@ -109,10 +110,10 @@ impl Law {
         self.mean_base = Some(base + above * weight);
     }
 
-    /// By how much the latency is above the baseline. Where less than three quarters of the work waits, the quartile shows nothing, and the mean
-    /// does: work that comes in batches as large as the pool (`contention`), a station that only a part of it needs
-    /// (`shared_pool`). It counts where it is more than chance and more than what may wait. Where the quartile rose as well the server
-    /// may have become slower, which the mean shows by more than the quartile.
+    /// Returns the excess of the latency over the baseline. If less than three quarters of the work waits, only the mean shows it: work
+    /// that arrives in batches as large as the pool (`contention`), or a station that only a part of the work needs (`shared_pool`). The
+    /// mean counts beyond chance and above the allowance. If the quartile rose as well, the server may have become slower, which
+    /// raises the mean by more than the quartile.
     pub(super) fn late(&self, latency: f64, base: f64, allowed: f64) -> f64 {
         let late = latency - base;
         let by_mean = self.mean.value
@@ -129,9 +130,9 @@ impl Law {
         !seen.saturated && seen.peak < FREE * self.limit
     }
 
-    /// Raises the baseline to a latency that was seen under a limit of `top`. Where several limits share a server, each
-    /// can take throughput from the others, and all of them together make the latency: what the limit grew by since
-    /// the baseline was last seen is no reason for another one, and others are believed ever more rarely.
+    /// Raises the baseline to a latency measured under a limit of `top`. Limits that share a server can take throughput from
+    /// each other, and cause the latency together. So the growth of the limit since the baseline was last confirmed does not
+    /// justify a higher one, and others are believed ever more rarely.
     pub(super) fn raise(&mut self, latency: f64, top: f64, throughput: f64) -> bool {
         let anchor = self.anchor;
         let more = (throughput / anchor.throughput).max(1.0);
@@ -144,10 +145,10 @@ impl Law {
         }
         let base = self.base.unwrap_or(latency);
         self.raises.raised(self.now, base, latency);
-        // By small steps it may be we who make the latency.
+        // After small steps this limit may cause the latency itself.
         let rise = latency / anchor.latency;
         if rise > LEAP {
-            // What was asked for needs more; a server that was full is as full as it was.
+            // The past demand needs a larger limit; a server that was full stays full.
             self.climbed.limit *= if self.asked > 0.0 { rise } else { 1.0 };
             self.climbed.latency *= rise;
             self.anchor = Trial {
@@ -162,22 +163,22 @@ impl Law {
         true
     }
 
-    /// Whether the last growth brought throughput. If it did, nothing queued.
+    /// Returns whether the last growth brought throughput. If it did, nothing queued.
     fn check_growth(&mut self, seen: &Seen, latency: Latency, base: f64) -> f64 {
         let Some((limit, throughput, count)) = self.grown else {
             return base;
         };
         let growth = self.limit / limit;
         let noise = (1.0 / count + 1.0 / seen.count).sqrt();
-        // A smaller step drowns in noise.
+        // A smaller step is lost in noise.
         if growth.ln() < TELLING * noise {
             return base;
         }
         let paid = (seen.throughput / throughput - 1.0) / (growth - 1.0);
-        // Where a slower server was believed in of late, it may be throughput taken from others.
+        // Soon after a rise of the baseline it may be throughput taken from other limits.
         if paid > PAID && (self.fresh || self.raises.may(self.now, latency.value)) {
             self.probes.growth_paid();
-            // The larger limit may have met the knee on the way, so this is less than a proof.
+            // The larger limit may have reached the knee on the way, so this is weaker than a proof.
             let weight = if self.fresh { PROOF } else { LESS_THAN_PROOF };
             self.mean_base = self
                 .mean_base
@@ -191,7 +192,7 @@ impl Law {
         base
     }
 
-    /// Learns from how throughput goes with the limit.
+    /// Learns from the slope of the throughput by the limit.
     pub(super) fn watch_slope(
         &mut self,
         seen: &Seen,

@@ -1,33 +1,33 @@
-//! When the limit grows, and when more would be worse.
+//! When the limit grows, and when a larger limit would be worse.
 
 use super::{CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, Read, go};
 use crate::adaptive::verdict::slope::Slope;
 
-/// A limit is in use if so much of it was; 1 / `USED` is the headroom of a quiet server.
+/// A limit is in use if this share of it was; 1 / `USED` is the headroom of a quiet server.
 const USED: f64 = 0.7;
-/// So many windows without a refusal are quiet.
+/// The number of windows without a refusal after which the server is quiet.
 const QUIET: u32 = 4;
-/// Until the first queue is met the limit doubles with each window, and grows by less the more queues, but by this share.
+/// Until the first queue the limit doubles with each window. It grows by less the more queues, but at least by this share.
 const LEAST_FIRST: f64 = 0.25;
-/// Later growth begins with what may queue and does not, at most this share of the limit, and gains speed by this
-/// factor while nothing queues.
+/// Later growth begins with the unused allowance, at most this share of the limit, and accelerates by this factor while nothing
+/// queues.
 const FIRST_STEP: f64 = 0.2;
 const SPEED_UP: f64 = 2.0;
-/// Where less may queue the limit grows slowly, but at this share of the speed.
+/// With a smaller allowance the limit grows more slowly, but at least at this share of the speed.
 const LEAST_SPEED: f64 = 0.3;
-/// There is no growth beyond this factor without more throughput, whatever the quartile says,
+/// Without more throughput the limit does not grow beyond this factor, regardless of the quartile,
 const CLIMB: f64 = 1.6;
-/// if the mean latency is larger by this factor; what is above goes, at most by the next in a window. It is forgotten by the last for
-/// each window.
+/// if the mean latency is larger by this factor. The excess is cut, by at most the next factor in a window. The last factor is how
+/// much of it is forgotten with each window.
 const SLOWER: f64 = 1.3;
 const SURPLUS: f64 = 1.1;
 const TAKEN: f64 = 0.7;
 const REPENT: f64 = 1.002;
-/// How quickly it is forgotten where more work made the server slower, for each window.
+/// The factor by which the ceiling rises with each window.
 const RISE: f64 = 1.002;
 
 impl Law {
-    /// Whether more work makes the server slower: where more was in flight less came through, and less than while
+    /// Returns whether more work makes the server slower: with more in flight the throughput is lower, and lower than while
     /// nothing queued.
     pub(super) fn watch_crowd(&mut self, read: &Read) -> bool {
         let seen = read.seen;
@@ -70,7 +70,7 @@ impl Law {
         }
         let slower = seen.mean > seen.throughput * self.climbed.latency * SLOWER;
         if slower && limit > self.climbed.limit * CLIMB {
-            // Not for ever: it may have been another server.
+            // Not for ever: the server may have changed.
             self.climbed.limit *= REPENT;
             let most = self.climbed.limit * CLIMB;
             if limit > most * SURPLUS && !self.fresh {
@@ -87,7 +87,7 @@ impl Law {
             let room = (1.0 - read.queue / read.spare).clamp(LEAST_FIRST, 1.0);
             return go(limit * (1.0 + room), "grow: first");
         }
-        // What may queue and does not: as much as a cut would leave.
+        // The unused allowance: as much as a cut would leave.
         let slowly = self.share * self.share;
         let largest = (limit * FIRST_STEP * slowly).max(1.0);
         let least = (read.spare - read.queue).clamp(1.0, largest);

@@ -1,26 +1,26 @@
-//! What is learnt from a smaller limit: cuts and probes.
+//! Cuts and probes: evidence from a smaller limit.
 
 use super::{Decision, ENOUGH, FASTEST, LEAP, Law, PROOF, Read, TELLING, Trial, UNHEARD, go};
 use crate::adaptive::verdict::window::{Latency, Seen};
 
 /// The largest cut.
 const DEEPEST: f64 = 0.5;
-/// The smallest that is to tell a queue from another server.
+/// The smallest cut that tells a queue from a slower server.
 const SHALLOWEST: f64 = 0.8;
-/// A latency that grew by this factor from one window to the next grew within one of them, which shows neither what was before
-/// nor what is now.
+/// A latency that grew by this factor between two windows grew within one of them, which then shows neither the state before nor
+/// after.
 const LEAPT: f64 = 1.5;
-/// A smaller limit made nothing slower by this factor.
+/// A smaller limit does not make work slower by this factor.
 const SLOWER: f64 = 1.25;
-/// A throughput that is nearer than so many standard errors to the middle says nothing.
+/// A throughput within this many standard errors of the middle decides nothing.
 const UNSURE: f64 = 0.5;
 /// A probe goes to this share of the limit at which nothing would queue.
 const PROBE: f64 = 0.8;
 
 impl Law {
-    /// The verdict on a squeeze: if the smaller limit took throughput and left the latency, there was no queue.
+    /// Returns the verdict on a squeeze: if the smaller limit cut the throughput and left the latency, there was no queue.
     ///
-    /// The limit must have moved by more than the throughput is uncertain.
+    /// The change of the limit must exceed the error of the throughput.
     pub(super) fn judge(&mut self, read: &Read) -> Option<Decision> {
         let before = self.squeeze?;
         let share = self.limit / before.limit;
@@ -30,14 +30,14 @@ impl Law {
         }
         let half = f64::midpoint(1.0, share);
         let throughput = read.seen.flow() / before.throughput;
-        // Lost more than the limit can account for: the server changed meanwhile, and `before` tells nothing.
-        // So it has if the latency rose, or `before` was taken while it still did.
+        // The loss is more than the limit accounts for: the server changed meanwhile, and `before` is no evidence. The same holds
+        // if the latency rose, or was still rising in `before`.
         let slower = read.latency.value - 2.0 * read.latency.error > SLOWER * before.latency;
         if throughput.ln() < 1.25 * share.ln() - noise || slower {
             self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
             return None;
         }
-        // Within the error it may be either (`one_worker`): one more look.
+        // Within the error it may be either (`one_worker`): the law looks once more.
         if !self.looked && (throughput / half).ln().abs() < UNSURE * noise {
             self.again = true;
             return Some(self.keep("keep: look again"));
@@ -47,12 +47,12 @@ impl Law {
         let at_most = read.latency.value + read.latency.error;
         let as_slow = at_most > before.latency * half || at_most > LEAP * base;
         if !read.seen.saturated || throughput >= half || !as_slow {
-            // The cut was right so far, and there is nothing above to go back to.
+            // The cut was right so far, and there is no larger limit to return to.
             self.top = Some(self.limit);
             self.asked = 0.0;
             return None;
         }
-        // Less came through, so nothing queues now, and what queued before is what the latency fell by.
+        // The throughput fell, so nothing queues now, and the latency fell by the former queue.
         let top = self.top.unwrap_or(before.limit);
         let time = read.seen.time;
         let knee = (before.throughput * time).min(before.limit);
@@ -65,7 +65,7 @@ impl Law {
         if before.limit - knee > read.allowance.max(noise * before.limit) {
             return Some(go((knee + read.allowance).min(top), "restore: less queued"));
         }
-        // None of it queued: what was asked for needs as much more as it takes longer.
+        // None of it queued: the past demand needs a limit larger by the factor of the latency.
         let enough = (self.asked * time + read.spare).min(self.ceiling);
         self.step = top * FASTEST;
         Some(go(top.max(enough), "restore: not our queue"))
@@ -73,9 +73,9 @@ impl Law {
 
     pub(super) fn cut(&mut self, read: &Read) -> Decision {
         self.met_a_queue();
-        // What is late, or ends unheard, can wait no longer.
+        // Work that is late or ends unheard cannot wait longer.
         let can_wait = read.seen.overloads < 0.5 * read.seen.count && read.seen.unheard() < UNHEARD;
-        // Once: a latency that leaps again is a queue that fills.
+        // Only once: a latency that leaps again is a queue that fills.
         if self.leapt(&read.latency) && can_wait && !self.looked {
             self.end_squeeze();
             self.again = true;
@@ -87,7 +87,7 @@ impl Law {
         }
         let knee = self.limit - read.queue;
         let mut limit = knee + read.allowance;
-        // After a leap it is another server or a queue (`shed_pool`, `one_worker`), and the cut is to tell which.
+        // After a leap it is a slower server or a queue (`shed_pool`, `one_worker`), and the cut must tell which.
         if self.looked
             && self
                 .base
@@ -99,17 +99,17 @@ impl Law {
         go(limit.max(self.limit * DEEPEST), "cut: queue")
     }
 
-    /// What is seen while the limit is full.
+    /// Records the measurement under a full limit.
     fn full_trial(&self, seen: &Seen, latency: f64) -> Trial {
         Trial {
-            // Where the latency still rises, what is in flight says too much.
+            // While the latency still rises, the work in flight is too high an estimate.
             throughput: seen.flow().min(seen.throughput),
             ..self.trial(seen, latency)
         }
     }
 
-    /// Whether the latency changed within this window, and not because the limit grew: then a queue grows by as much, and may have
-    /// been half full in the window before.
+    /// Returns whether the latency changed within this window for another reason than growth of the limit: otherwise a queue grows by
+    /// as much, and may have been half full in the window before.
     pub(super) fn leapt(&self, latency: &Latency) -> bool {
         let grew = (self.limit / self.last_limit).max(1.0);
         latency.value - latency.error > LEAPT * grew * grew * self.last
@@ -120,7 +120,7 @@ impl Law {
         self.top = None;
     }
 
-    /// A squeeze ends when the limit may grow again.
+    /// Ends a squeeze once the limit may grow again.
     pub(super) fn leave_squeeze(&mut self, read: &Read) {
         if !read.seen.saturated || read.queue <= read.allowance * ENOUGH {
             self.end_squeeze();
@@ -148,11 +148,11 @@ impl Law {
         } else if less_came_through {
             believed = self.raise(found, before.limit, before.throughput);
         }
-        // What is not believed will not be the next time either (the class `drift`).
+        // A result that is not believed will not be believed the next time either (the class `drift`).
         let news = news && believed;
         let base = self.base.unwrap_or(latency.value);
         if news && off < 0.0 && !less_came_through && self.limit > self.min {
-            // All that was taken away had queued; there may be more.
+            // Everything that the probe removed had queued; there may be more.
             self.probe = Some(*before);
             return go(self.limit * PROBE, "probe: further");
         }

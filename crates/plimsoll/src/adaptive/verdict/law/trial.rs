@@ -1,6 +1,6 @@
-//! What was seen before, to be compared with what comes of it.
+//! A measurement, to be compared with a later one.
 
-/// Something that was tried, to be compared with what comes of it.
+/// A measurement before a step, to be compared with one after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) limit: f64,
@@ -10,7 +10,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Anything that is seen is better.
+    /// A value that any measurement improves on.
     pub(super) const NONE: Self = Self {
         limit: 0.0,
         throughput: 0.0,

@@ -1,25 +1,25 @@
-//! What is learnt from a larger limit, where a smaller one tells nothing.
+//! Trials of a larger limit, for cases in which a smaller one shows nothing.
 
 use super::{ALLOWANCE, Decision, ENOUGH, FASTEST, LEAP, Law, Read, TELLING, go};
 
-/// How many windows to wait before the first trial; one that brought nothing doubles it, up to the second.
+/// The number of windows before the first trial. A trial without effect doubles it, up to the second number.
 const SOON: u32 = 2;
 const RARELY: u32 = 64;
-/// Where more than this share of the limit seems to queue, the baseline is doubtful.
+/// If more than this share of the limit seems to queue, the baseline is doubtful.
 const DOUBTFUL: f64 = 0.5;
-/// By this factor more is tried, or by one that tells.
+/// The factor of a trial, unless a larger one is needed to decide.
 const LEAST: f64 = 1.5;
 const MOST: f64 = 2.0;
-/// A mean latency below this multiple of the quartile shows nothing of what is slower in proportion.
+/// With a mean latency below this multiple of the quartile, slower work cannot be told from waiting by its shape.
 const SKEWED: f64 = 1.3;
-/// At most this share of what seems to queue waits, where the work is slower.
+/// If the work is slower, at most this share of the apparent queue waits.
 const WAITS: f64 = 0.3;
-/// A share of late work above which nothing is tried.
+/// A share of late work above which there is no trial.
 const LATE: f64 = 0.1;
-/// More brought more if throughput grew by this share of it.
+/// A trial succeeded if the throughput grew by this share of it.
 const PAID: f64 = 0.5;
 
-/// When to try more.
+/// The schedule of trials.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Upward {
     wait: u32,
@@ -34,7 +34,7 @@ impl Upward {
         }
     }
 
-    /// The first trial is not waited for.
+    /// Creates a schedule whose first trial is due at once.
     pub(super) const fn at_once() -> Self {
         Self { wait: 0, gap: SOON }
     }
@@ -50,8 +50,8 @@ impl Upward {
 }
 
 impl Law {
-    /// A limit so small that what may queue is all of it stays there, however slow the server became: what it does with
-    /// less cannot be seen, so more is tried.
+    /// Tries a larger limit if the allowance covers the whole limit: such a limit would stay where it is, however slow the server
+    /// became, because the effect of a smaller one cannot be measured.
     pub(super) fn try_more(&mut self, read: &Read) -> Option<Decision> {
         let seen = read.seen;
         let rests = self.limit <= self.min.max(ALLOWANCE) && seen.saturated && !self.fresh;
@@ -65,11 +65,10 @@ impl Law {
         Some(self.begin_more(read, "try more"))
     }
 
-    /// Work that waits is late by the same, the quick and the slow. Work that takes longer is slower in proportion: the
-    /// latencies are spread as much more as they are longer. Where after a leap most of what seems to queue is of that kind, more is
-    /// tried before anything is cut, and throughput decides (`slow_dependency` of the simulator's example `law`, whose services
-    /// are skewed: there the quartile rests at a limit of which a third seems to queue). What is late already wants less, not
-    /// more.
+    /// Tries a larger limit if the work seems slower. Waiting adds the same time to all work; slower work multiplies all latencies, and
+    /// so their spread. If after a leap most of the apparent queue is of the second kind, a larger limit is tried before a cut, and
+    /// throughput decides (`slow_dependency` of the simulator's example `law`, whose services are skewed: there the quartile rests at
+    /// a limit of which a third seems to queue). Work that is already late needs a smaller limit, not a larger one.
     pub(super) fn try_stretched(&mut self, read: &Read) -> Option<Decision> {
         let (seen, latency) = (read.seen, read.latency.value);
         let leapt = latency > LEAP * self.base? && !self.leapt(&read.latency);
@@ -97,7 +96,7 @@ impl Law {
         go(limit.max(self.limit + 1.0), reason)
     }
 
-    /// What came of it: if as much more came through, and as fast, nothing had queued.
+    /// Ends a trial: if the throughput grew as much, at the same latency, nothing had queued.
     pub(super) fn end_more(&mut self, read: &Read) -> Option<Decision> {
         let before = self.more.take()?;
         let seen = read.seen;
@@ -114,7 +113,7 @@ impl Law {
         self.end_squeeze();
         self.probes.learnt();
         self.step = self.limit * FASTEST;
-        // What was asked for needs as much more as it takes longer.
+        // The past demand needs a limit larger by the factor of the latency.
         let enough = (self.asked * seen.time + read.spare).min(self.ceiling);
         let limit = (self.limit + self.step).max(enough);
         Some(go(limit, "tried: more brings more"))
