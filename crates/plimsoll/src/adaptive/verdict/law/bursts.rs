@@ -92,14 +92,17 @@ impl Bursts {
 
     /// Returns whether the spell so far resembles the last ones.
     fn is_patient(&self, now: f64) -> bool {
+        // Not if the clock stepped back.
+        let patient = |spell: Spell| (0.0..self.patience).contains(&(now - spell.began));
         self.spell
-            .is_some_and(|spell| now - spell.began < self.patience && !spell.is_late())
+            .is_some_and(|spell| patient(spell) && !spell.is_late())
     }
 
     /// Ends a spell.
     fn end(&mut self, spell: Spell, now: f64) {
         let lasted = now - spell.began;
-        let too_long = lasted > LONGEST;
+        // Or the clock stepped back.
+        let too_long = !(0.0..=LONGEST).contains(&lasted);
         if spell.full || too_long {
             self.patience = 0.0;
         }
@@ -150,7 +153,7 @@ impl Law {
         let mut back = None;
         if let Some(spell) = self.bursts.spell.take() {
             self.bursts.end(spell, seen.opened);
-            let soon = seen.opened - spell.began < LONGEST;
+            let soon = (0.0..LONGEST).contains(&(seen.opened - spell.began));
             // If the throughput is higher after it, it was not only a burst.
             let more = seen.throughput > spell.throughput;
             back = (spell.full && soon && !more).then_some(spell.limit);
