@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! cargo run --release -p plimsoll-sim --example law -- [--set tuning|held-out|NUMBER] [--each N] [--seeds N] [--limit NAME] [--show] [CLASS|FILE.yaml]…
-//! cargo run --release -p plimsoll-sim --example law -- [--limit NAME] --print|--explain CLASS NUMBER
+//! cargo run --release -p plimsoll-sim --example law -- [--limit NAME] [--seed N] --print|--explain CLASS NUMBER
 //! ```
 //!
 //! A law is tuned on the first set and checked on the second. A number is the start of another set. Files are run with `--seeds`
 //! seeds each, without draws. `--show` lists the phases below 95 %, `--print` writes a simulation for `plimsoll simulate`, and
-//! `--explain` writes the decisions in it, with their reasons. The results of the best fixed limits are cached in the directory for
+//! `--explain` writes the decisions in it with one seed, and their reasons. The results of the best fixed limits are cached in the directory for
 //! temporary files, by simulation; after a change of the simulator the cache has to be removed.
 
 mod draw;
@@ -34,6 +34,8 @@ struct Options {
     first: u64,
     each: u64,
     seeds: u64,
+    /// The seed that is explained.
+    seed: u64,
     limit: Option<Contender>,
     show: bool,
     classes: Vec<&'static Class>,
@@ -66,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         first: 0,
         each: 8,
         seeds: SEEDS,
+        seed: 1,
         limit: None,
         show: false,
         classes: Vec::new(),
@@ -84,6 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             "--each" => options.each = value()?.parse()?,
             "--seeds" => options.seeds = value()?.parse()?,
+            "--seed" => options.seed = value()?.parse()?,
             "--limit" => options.limit = Some(Contender::named(&value()?)?),
             "--show" => options.show = true,
             "--print" => {
@@ -95,8 +99,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let (class, number) = (class(&value()?)?, value()?.parse()?);
                 let simulation = Simulation::from_text("drawn.yaml", &text(class, number))?;
                 let limit = options.limit.as_ref().unwrap_or_else(|| simulation.limit());
-                let decisions = explain(&simulation, limit, 1);
-                let table = explained(&simulation, limit.name(), 1, &decisions);
+                let decisions = explain(&simulation, limit, options.seed);
+                let table = explained(&simulation, limit.name(), options.seed, &decisions);
                 io::stdout().write_all(table.as_bytes())?;
                 return Ok(());
             }
