@@ -69,6 +69,8 @@ pub(super) struct Law {
     now: f64,
     /// The latency of a server without a queue, in nanoseconds.
     base: Option<f64>,
+    /// Its standard error, if it was found in one window.
+    base_error: f64,
     /// Its mean latency, and that of this window.
     mean_base: Option<f64>,
     mean: Latency,
@@ -141,6 +143,7 @@ impl Law {
             min,
             now: 0.0,
             base: None,
+            base_error: 0.0,
             mean_base: None,
             mean: Latency {
                 value: 0.0,
@@ -266,7 +269,8 @@ impl Law {
             latency,
             queue,
             spare: allowed * self.share,
-            allowance: allowed * self.share + chance * seen.throughput * latency.error,
+            allowance: allowed * self.share
+                + chance * seen.throughput * latency.error.hypot(self.base_error),
         };
         if !seen.saturated {
             self.asked = seen.throughput;

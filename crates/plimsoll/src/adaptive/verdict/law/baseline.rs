@@ -63,9 +63,12 @@ impl Law {
             // too low (the class `queue`).
             let short = !self.fresh && seen.count < seen.held;
             let most = if short { HINT } else { 1.0 };
-            base += above * weight(base, latency).min(most);
+            let weight = weight(base, latency).min(most);
+            base += above * weight;
+            self.base_error *= 1.0 - weight;
         } else if free {
             base += above * HINT;
+            self.base_error *= 1.0 - HINT;
         }
         let paid = CLIMBED + CERTAIN / seen.count.sqrt();
         if free || seen.throughput > self.climbed.throughput * paid {
@@ -133,7 +136,8 @@ impl Law {
     /// Raises the baseline to a latency measured under a limit of `top`. Limits that share a server can take throughput from
     /// each other, and cause the latency together. So the growth of the limit since the baseline was last confirmed does not
     /// justify a higher one, and others are believed ever more rarely.
-    pub(super) fn raise(&mut self, latency: f64, top: f64, throughput: f64) -> bool {
+    pub(super) fn raise(&mut self, found: Latency, top: f64, throughput: f64) -> bool {
+        let latency = found.value;
         let anchor = self.anchor;
         let more = (throughput / anchor.throughput).max(1.0);
         let noise = 1.0 + 1.0 / anchor.count.max(1.0).sqrt();
@@ -159,6 +163,7 @@ impl Law {
             };
         }
         self.base = Some(latency);
+        self.base_error = found.error;
         self.mean_base = self.mean_base.map(|base| base.max(self.mean.value));
         true
     }
@@ -214,7 +219,7 @@ impl Law {
         if !goes_with || queue < ALLOWANCE * ENOUGH {
             return None;
         }
-        if !self.raise(latency.value, self.limit, seen.throughput) {
+        if !self.raise(latency, self.limit, seen.throughput) {
             return None;
         }
         self.slope = Slope::new();

@@ -56,7 +56,7 @@ impl Law {
         let top = self.top.unwrap_or(before.limit);
         let time = read.seen.time;
         let knee = (before.throughput * time).min(before.limit);
-        if !self.raise(read.latency.value, top, before.throughput) {
+        if !self.raise(read.latency, top, before.throughput) {
             self.top = Some(self.limit);
             return None;
         }
@@ -142,10 +142,20 @@ impl Law {
         let off = latency.value - base;
         let news = off.abs() > (3.0 * latency.error).max(0.1 * base);
         let found = base + off * if news { 1.0 } else { PROOF };
+        let error = if news {
+            latency.error
+        } else {
+            PROOF * latency.error.hypot(self.base_error)
+        };
         let mut believed = true;
         if off <= 0.0 {
             self.base = Some(found);
+            self.base_error = error;
         } else if less_came_through {
+            let found = Latency {
+                value: found,
+                error,
+            };
             believed = self.raise(found, before.limit, before.throughput);
         }
         // A result that is not believed will not be believed the next time either (the class `drift`).

@@ -104,8 +104,7 @@ impl Law {
         let paid = (seen.throughput / before.throughput - 1.0) / (growth - 1.0);
         let as_fast =
             read.latency.value - read.latency.error < before.latency * f64::midpoint(1.0, growth);
-        let news =
-            paid > PAID && as_fast && self.raise(read.latency.value, self.limit, seen.throughput);
+        let news = paid > PAID && as_fast && self.raise(read.latency, self.limit, seen.throughput);
         self.upward.tried(news);
         if !news {
             return Some(go(before.limit, "tried: more brings no more"));
