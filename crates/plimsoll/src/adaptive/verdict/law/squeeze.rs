@@ -62,7 +62,7 @@ impl Law {
         }
         self.probes.learnt();
         self.end_squeeze();
-        if before.limit - knee > read.allowance.max(noise * before.limit) {
+        if before.limit - knee > read.allowance.max(TELLING * noise * before.limit) {
             return Some(go((knee + read.allowance).min(top), "restore: less queued"));
         }
         // None of it queued: the past demand needs a limit larger by the factor of the latency.
