@@ -158,7 +158,7 @@ impl Limit for Verdict {
         let Range { min, max, .. } = self.range;
         let limit = decision.limit.clamp(min as f64, max as f64);
         // What is compared with a larger limit begins when that is full.
-        if limit < before || self.law.tries() {
+        if limit < before || limit > before && self.law.tries() {
             self.window.pass_over(sample.in_flight.min(most));
         }
         self.law.set(limit);

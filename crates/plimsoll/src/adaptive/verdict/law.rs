@@ -27,8 +27,8 @@ const ENOUGH: f64 = 0.5;
 /// A window lasts for this many latencies: throughput means little before work that began in the window has ended in it. Until
 /// the first queue only the latency counts.
 const SPANS: f64 = 2.0;
-/// A window has at least this many samples, and a quarter of the limit more. A second look has more by the last factor: with fewer
-/// samples, chance decided whether the server had changed (`slow_dependency_x20`, `shed_pool`).
+/// A window has at least this many samples, and a quarter of the limit more. A second look and a trial of a larger limit have more by
+/// the last factor: with fewer samples, chance decided whether the server had changed (`slow_dependency_x20`, `shed_pool`).
 const MIN_SAMPLES: f64 = 15.0;
 const SAMPLES_PER_SLOT: f64 = 0.25;
 const AGAIN: f64 = 2.0;
@@ -71,11 +71,15 @@ pub(super) struct Law {
     base: Option<f64>,
     /// Its standard error, if it was found in one window.
     base_error: f64,
+    /// The limit under which it was found: nothing queued under that.
+    found_at: f64,
     /// Its mean latency, and that of this window.
     mean_base: Option<f64>,
     mean: Latency,
-    /// The mean latency as a multiple of the quartile while the limit was not in the way, 0 if it always was.
+    /// The mean latency as a multiple of the quartile while nothing queued, 0 if something always did.
     shape: f64,
+    /// Whether there was a window in which the limit did not bind.
+    was_free: bool,
     raises: Raises,
     probes: Probes,
     failures: Failures,
@@ -144,12 +148,14 @@ impl Law {
             now: 0.0,
             base: None,
             base_error: 0.0,
+            found_at: 0.0,
             mean_base: None,
             mean: Latency {
                 value: 0.0,
                 error: 0.0,
             },
             shape: 0.0,
+            was_free: false,
             raises: Raises::new(),
             probes: Probes::new(),
             failures: Failures::new(),
@@ -222,7 +228,11 @@ impl Law {
     /// Returns the number of samples in a window.
     const fn samples(&self) -> f64 {
         let least = MIN_SAMPLES + SAMPLES_PER_SLOT * self.limit;
-        if self.again { least * AGAIN } else { least }
+        if self.again || self.more.is_some() {
+            least * AGAIN
+        } else {
+            least
+        }
     }
 
     /// Records the limit after a decision.
@@ -359,11 +369,12 @@ impl Law {
         self.step = 0.0;
     }
 
-    const fn trial(&self, seen: &Seen, latency: f64) -> Trial {
+    const fn trial(&self, seen: &Seen, latency: Latency) -> Trial {
         Trial {
             limit: self.limit,
             throughput: seen.throughput,
-            latency,
+            latency: latency.value,
+            error: latency.error,
             count: seen.count,
         }
     }

@@ -13,6 +13,8 @@ const FREE: f64 = 0.5;
 const DOUBTFUL: f64 = 0.5;
 /// The weight of growth that paid.
 const LESS_THAN_PROOF: f64 = 0.3;
+/// Latencies within this many standard errors of both measure the same.
+const SAME: f64 = 2.0;
 /// Growth paid if the throughput grew by the first of these fractions of it, and did not pay below the second.
 const PAID: f64 = 0.7;
 const UNPAID: f64 = 0.1;
@@ -69,15 +71,18 @@ impl Law {
         } else if free {
             base += above * HINT;
             self.base_error *= 1.0 - HINT;
+        } else if self.limit <= self.found_at && self.probe.is_none() {
+            base += self.again_measured(above, latency.error);
+        }
+        if free || above <= latency.error {
+            self.learn_shape(latency.value, free);
         }
         let paid = CLIMBED + CERTAIN / seen.count.sqrt();
         if free || seen.throughput > self.climbed.throughput * paid {
-            self.climbed = self.trial(seen, seen.mean / seen.throughput);
+            self.climbed = self.trial(seen, self.mean);
         }
         if free {
-            let shape = self.mean.value / latency.value;
-            let weight = if self.shape == 0.0 { 1.0 } else { HINT / 2.0 };
-            self.shape += (shape - self.shape) * weight;
+            self.was_free = true;
             self.stretched = Upward::at_once();
             self.probes.nothing_queued();
             self.share = 1.0;
@@ -94,9 +99,42 @@ impl Law {
         // gradually is taken for a queue, because of the first window (the class `drift` of the simulator's example `law`).
         let again = self.limit > self.anchor.limit && latency.value <= base + latency.error;
         if free || again || base < self.anchor.latency {
-            self.anchor = self.trial(seen, base);
+            let known = Latency {
+                value: base,
+                ..latency
+            };
+            self.anchor = self.trial(seen, known);
         }
         base
+    }
+
+    /// Returns the correction of a baseline that one window found, by another window under such a limit: both measured the same, so
+    /// each counts by its error. Without it a baseline that was too low by chance stayed, and with it the limit (class `queue`).
+    fn again_measured(&mut self, above: f64, error: f64) -> f64 {
+        let known = self.base_error;
+        if known == 0.0 || above > SAME * known.hypot(error) {
+            return 0.0;
+        }
+        let weight = known * known / (known * known + error * error);
+        self.base_error *= (1.0 - weight).sqrt();
+        above * weight
+    }
+
+    /// Learns the mean as a multiple of the quartile, from a window whose quartile shows no queue. While the limit binds, a part of the
+    /// work may wait nevertheless, so a smaller multiple is nearer to the truth.
+    fn learn_shape(&mut self, quartile: f64, free: bool) {
+        let mean = self.mean;
+        // In the middle of the window the server became slower.
+        if mean.value - mean.error > self.mean_base.unwrap_or(mean.value) {
+            return;
+        }
+        let shape = mean.value / quartile;
+        let weight = match self.shape {
+            0.0 => 1.0,
+            known if !free && shape < known => PROOF,
+            _ => HINT / 2.0,
+        };
+        self.shape += (shape - self.shape) * weight;
     }
 
     /// Learns the mean latency without a queue, like the baseline.
@@ -152,6 +190,9 @@ impl Law {
         // After small steps this limit may cause the latency itself.
         let rise = latency / anchor.latency;
         if rise > LEAP {
+            // The throughput of the faster server says nothing about this one.
+            self.crowd = Slope::wide();
+            self.calm = throughput;
             // The past demand needs a larger limit; a server that was full stays full.
             self.climbed.limit *= if self.asked > 0.0 { rise } else { 1.0 };
             self.climbed.latency *= rise;
@@ -159,11 +200,13 @@ impl Law {
                 limit: top,
                 throughput,
                 latency,
+                error: found.error,
                 count: 0.0,
             };
         }
         self.base = Some(latency);
         self.base_error = found.error;
+        self.found_at = self.limit;
         self.mean_base = self.mean_base.map(|base| base.max(self.mean.value));
         true
     }

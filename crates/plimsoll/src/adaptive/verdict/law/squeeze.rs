@@ -1,6 +1,8 @@
 //! Cuts and probes: evidence from a smaller limit.
 
-use super::{Decision, ENOUGH, FASTEST, LEAP, Law, PROOF, Read, TELLING, Trial, UNHEARD, go};
+use super::{
+    CERTAIN, Decision, ENOUGH, FASTEST, LEAP, Law, PROOF, Read, TELLING, Trial, UNHEARD, go,
+};
 use crate::adaptive::verdict::window::{Latency, Seen};
 
 /// The largest cut.
@@ -34,11 +36,14 @@ impl Law {
         // if the latency rose, or was still rising in `before`.
         let slower = read.latency.value - 2.0 * read.latency.error > SLOWER * before.latency;
         if throughput.ln() < 1.25 * share.ln() - noise || slower {
-            self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
+            self.squeeze = Some(self.full_trial(&read.seen, read.latency));
             return None;
         }
-        // Within the error it may be either (`one_worker`): the law looks once more.
-        if !self.looked && (throughput / half).ln().abs() < UNSURE * noise {
+        // Within the error it may be either (`one_worker`): the law looks once more. With few samples the throughput falls by chance, and
+        // latencies that are all longer by the same time are a queue (the classes `few_workers` and `low_rate`).
+        let loss = (half / throughput).ln() / noise;
+        let waits = (0.0..CERTAIN).contains(&loss) && self.waits(read);
+        if !self.looked && (loss.abs() < UNSURE || waits) {
             self.again = true;
             return Some(self.keep("keep: look again"));
         }
@@ -46,7 +51,7 @@ impl Law {
         let base = self.base.unwrap_or(read.latency.value);
         let at_most = read.latency.value + read.latency.error;
         let as_slow = at_most > before.latency * half || at_most > LEAP * base;
-        if !read.seen.saturated || throughput >= half || !as_slow {
+        if !read.seen.saturated || loss <= 0.0 || waits || !as_slow {
             // The cut was right so far, and there is no larger limit to return to.
             self.top = Some(self.limit);
             self.asked = 0.0;
@@ -83,7 +88,7 @@ impl Law {
         }
         self.top.get_or_insert(self.limit);
         if self.squeeze.is_none() {
-            self.squeeze = Some(self.full_trial(&read.seen, read.latency.value));
+            self.squeeze = Some(self.full_trial(&read.seen, read.latency));
         }
         let knee = self.limit - read.queue;
         let mut limit = knee + read.allowance;
@@ -100,7 +105,7 @@ impl Law {
     }
 
     /// Records the measurement under a full limit.
-    fn full_trial(&self, seen: &Seen, latency: f64) -> Trial {
+    fn full_trial(&self, seen: &Seen, latency: Latency) -> Trial {
         Trial {
             // While the latency still rises, the work in flight is too high an estimate.
             throughput: seen.flow().min(seen.throughput),
@@ -128,7 +133,7 @@ impl Law {
     }
 
     pub(super) fn begin_probe(&mut self, read: &Read) -> Decision {
-        self.probe = Some(self.full_trial(&read.seen, read.latency.value));
+        self.probe = Some(self.full_trial(&read.seen, read.latency));
         self.end_squeeze();
         let knee = self.limit - read.queue.max(0.0);
         go(knee * PROBE, "probe")

@@ -316,3 +316,64 @@ fn latencies_that_are_longer_in_proportion_are_no_queue() {
     assert!(!reasons.contains(&"cut: queue"), "{reasons:?}");
     assert!(slower[3].limit > 120.0, "{slower:?}");
 }
+
+/// A baseline that was too low by chance is corrected by the next windows under a limit that is as small, and not for ever.
+#[test]
+fn a_baseline_that_one_window_found_is_measured_again() {
+    let mut law = Law::new(40.0, 1.0);
+    law.met_a_queue();
+    law.base = Some(70e6);
+    (law.base_error, law.found_at) = (30e6, 40.0);
+    let window = |number: u32, limit: f64| {
+        let mut seen = Server::new(1000.0, 100e6).window(number, limit, None);
+        seen.latency = Some(Latency {
+            value: 100e6,
+            error: 30e6,
+        });
+        seen
+    };
+    for number in 0..20 {
+        law.decide(&window(number, 40.0));
+    }
+    let base = law.base.unwrap();
+    assert!((95e6..100e6).contains(&base), "{base}");
+    // A larger limit may be the cause of its latency.
+    let mut law = Law::new(60.0, 1.0);
+    law.met_a_queue();
+    law.base = Some(70e6);
+    (law.base_error, law.found_at) = (30e6, 40.0);
+    law.decide(&window(0, 60.0));
+    assert_eq!(law.base, Some(70e6));
+}
+
+/// With few samples less comes through by chance, and work that only waits was taken for slower work.
+#[test]
+fn latencies_that_are_longer_by_the_same_time_are_a_queue() {
+    let reasons = |mean: f64| {
+        let mut law = Law::new(12.0, 1.0);
+        law.met_a_queue();
+        (law.base, law.mean_base) = (Some(30e6), Some(60e6));
+        (law.shape, law.last, law.last_limit) = (2.0, 400e6, 12.0);
+        let window = |number: u32, limit: f64, throughput: f64| {
+            let mut seen = Server::new(1.0, 30e6).window(number, limit, None);
+            (seen.count, seen.time) = (20.0, mean);
+            (seen.throughput, seen.held) = (throughput, throughput * mean);
+            seen.latency = Some(Latency {
+                value: 400e6,
+                error: 20e6,
+            });
+            seen
+        };
+        let cut = law.decide(&window(0, 12.0, 30e-9));
+        law.set(cut.limit);
+        // As much less as the limit, but within the error of twenty samples.
+        let less = 30e-9 * law.limit() / 12.0 * 1.2;
+        (1..4)
+            .map(|number| law.decide(&window(number, law.limit(), less)).reason)
+            .collect::<Vec<_>>()
+    };
+    let queue = reasons(430e6);
+    assert!(!queue.contains(&"restore: not our queue"), "{queue:?}");
+    let slower = reasons(800e6);
+    assert!(slower.contains(&"restore: not our queue"), "{slower:?}");
+}

@@ -18,6 +18,8 @@ const WAITS: f64 = 0.3;
 const LATE: f64 = 0.1;
 /// A trial succeeded if the throughput grew by this share of it.
 const PAID: f64 = 0.5;
+/// Within this many standard errors of that the law looks again.
+const UNSURE: f64 = 1.0;
 
 /// The schedule of trials.
 #[derive(Clone, Copy, Debug)]
@@ -68,29 +70,49 @@ impl Law {
     /// Tries a larger limit if the work seems slower. Waiting adds the same time to all work; slower work multiplies all latencies, and
     /// so their spread. If after a leap most of the apparent queue is of the second kind, a larger limit is tried before a cut, and
     /// throughput decides (`slow_dependency` of the simulator's example `law`, whose services are skewed: there the quartile rests at
-    /// a limit of which a third seems to queue). Work that is already late needs a smaller limit, not a larger one.
+    /// a limit of which a third seems to queue). Work that is already late needs a smaller limit, not a larger one, and so does a pool
+    /// that was full from the start (`slower_pool`).
     pub(super) fn try_stretched(&mut self, read: &Read) -> Option<Decision> {
         let (seen, latency) = (read.seen, read.latency.value);
         let leapt = latency > LEAP * self.base? && !self.leapt(&read.latency);
-        if !seen.saturated || !leapt || self.shape < SKEWED || seen.overloads > LATE * seen.count {
+        if !seen.saturated || !leapt || !self.was_free || seen.overloads > LATE * seen.count {
             return None;
         }
-        let own = (seen.time - latency) / (self.shape - 1.0);
-        if seen.throughput * (latency - own) > WAITS * read.queue {
+        if self.waiting(read)? > WAITS {
             return None;
         }
         if self.stretched.wait > 0 {
             self.stretched.wait -= 1;
             return None;
         }
+        // Of work that began after the leap the short pieces end first.
+        if !self.looked && seen.count < seen.held && latency > LEAP * self.last {
+            self.again = true;
+            return Some(self.keep("keep: look again"));
+        }
         self.stretched.tried(false);
         self.met_a_queue();
         Some(self.begin_more(read, "try more: as if slower"))
     }
 
+    /// Returns the share of the apparent queue that waits, by the shape of the latencies: if the work is skewed and its shape known.
+    fn waiting(&self, read: &Read) -> Option<f64> {
+        if self.shape < SKEWED || read.queue <= 0.0 {
+            return None;
+        }
+        let (seen, latency) = (read.seen, read.latency.value);
+        let own = (seen.time - latency) / (self.shape - 1.0);
+        Some(seen.throughput * (latency - own) / read.queue)
+    }
+
+    /// Returns whether the latencies have the shape of work most of which waits.
+    pub(super) fn waits(&self, read: &Read) -> bool {
+        self.waiting(read).is_some_and(|share| share > 1.0 - WAITS)
+    }
+
     fn begin_more(&mut self, read: &Read, reason: &'static str) -> Decision {
         let seen = read.seen;
-        self.more = Some(self.trial(&seen, read.latency.value));
+        self.more = Some(self.trial(&seen, read.latency));
         let telling = (TELLING * (2.0 / seen.count).sqrt()).exp();
         let limit = self.limit * telling.clamp(LEAST, MOST);
         go(limit.max(self.limit + 1.0), reason)
@@ -101,9 +123,16 @@ impl Law {
         let before = self.more.take()?;
         let seen = read.seen;
         let growth = self.limit / before.limit;
-        let paid = (seen.throughput / before.throughput - 1.0) / (growth - 1.0);
-        let as_fast =
-            read.latency.value - read.latency.error < before.latency * f64::midpoint(1.0, growth);
+        let gain = seen.throughput / before.throughput;
+        let paid = (gain - 1.0) / (growth - 1.0);
+        let noise = gain * (1.0 / before.count + 1.0 / seen.count).sqrt() / (growth - 1.0);
+        if !self.looked && (paid - PAID).abs() < UNSURE * noise {
+            self.more = Some(before);
+            self.again = true;
+            return Some(self.keep("keep: look again"));
+        }
+        let most = before.latency * f64::midpoint(1.0, growth);
+        let as_fast = read.latency.value - read.latency.error.hypot(before.error) < most;
         let news = paid > PAID && as_fast && self.raise(read.latency, self.limit, seen.throughput);
         self.upward.tried(news);
         if !news {
@@ -111,6 +140,7 @@ impl Law {
         }
         self.end_squeeze();
         self.probes.learnt();
+        self.climbed = self.trial(&seen, self.mean);
         self.step = self.limit * FASTEST;
         // The past demand needs a limit larger by the factor of the latency.
         let enough = (self.asked * seen.time + read.spare).min(self.ceiling);
