@@ -107,10 +107,15 @@ impl Default for Peer {
 impl KeyFrom for Peer {
     type Key = Address;
 
-    // Always inlined: a key of 17 bytes is fast to compute, and slow to pass on in memory.
+    // Always inlined: a key is fast to compute, and slow to pass on in memory.
     #[inline(always)]
     fn key<'r>(&self, head: &Head<'r>) -> Option<Cow<'r, Address>> {
-        Some(Cow::Owned(self.address(peer_of(head)?)))
+        // The address as it was recorded: a copy of it takes as long as the key.
+        Some(Cow::Owned(match recorded(head) {
+            Some(SocketAddr::V4(peer)) => self.address(IpAddr::V4(*peer.ip())),
+            Some(SocketAddr::V6(peer)) => self.address(IpAddr::V6(*peer.ip())),
+            None => self.address(peer_of_others(head)?),
+        }))
     }
 
     fn missing(&self, _head: &Head<'_>) -> Missing {
@@ -137,18 +142,23 @@ pub(super) const NO_PEER: Missing = Missing::InProgram(
 #[inline(always)]
 #[must_use]
 pub fn peer_of(head: &Head<'_>) -> Option<IpAddr> {
-    let known = head.extensions();
-    let address = match known.get() {
-        Some(PeerAddr(address)) => Some(address),
-        None => known.get().or_else(|| connect_info(head)),
-    };
-    match address {
+    match recorded(head) {
         Some(address) => Some(address.ip().to_canonical()),
         None => peer_of_others(head),
     }
 }
 
-/// The address as most servers with axum record it.
+/// The address as most servers record it.
+#[inline(always)]
+fn recorded<'r>(head: &Head<'r>) -> Option<&'r SocketAddr> {
+    let known = head.extensions();
+    match known.get() {
+        Some(PeerAddr(address)) => Some(address),
+        None => known.get().or_else(|| connect_info(head)),
+    }
+}
+
+/// The same, as most servers with axum record it.
 #[inline(always)]
 fn connect_info<'r>(head: &Head<'r>) -> Option<&'r SocketAddr> {
     #[cfg(feature = "axum")]
