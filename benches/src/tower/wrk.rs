@@ -18,6 +18,7 @@ use plimsoll_tower::answer::Fields;
 use plimsoll_tower::{HttpLimitLayer, RequestLimit};
 use tokio::net::TcpListener;
 
+use super::by_hand::same_lines;
 use super::web::{by_peer, governed, governor, told};
 use crate::contender::Role::{self, Floor, Ours, Peer};
 use crate::contender::{Contender, Rounds};
@@ -28,14 +29,16 @@ use crate::targets::{Target, at_most};
 pub(crate) const SERVE: &str = "--serve";
 
 const NONE: &str = "no layer";
+const LINES: &str = "no layer, five more lines that are always the same";
 const RATE: &str = "HttpLimitLayer, a rate by address";
 const FIELDS: &str = "HttpLimitLayer, a rate by address, all 5 fields";
 const SHED: &str = "HttpLimitLayer, adaptive with a queue";
 const GOVERNOR: &str = "tower_governor, by address";
 const GOVERNOR_FIELDS: &str = "tower_governor, by address, 2 fields";
 
-const SERVERS: [(Role, &str); 6] = [
+const SERVERS: [(Role, &str); 7] = [
     (Floor, NONE),
+    (Floor, LINES),
     (Ours, RATE),
     (Ours, FIELDS),
     (Ours, SHED),
@@ -62,6 +65,7 @@ pub(crate) fn serve(name: &str, say: impl FnOnce(SocketAddr)) -> Option<()> {
     let app = Router::new().route("/", get(async || "hello"));
     let app = match name {
         NONE => app,
+        LINES => Router::new().route("/", get(async || (same_lines(), "hello"))),
         RATE => app.layer(HttpLimitLayer::new(by_peer(Clock::system()))),
         FIELDS => app.layer(told(Fields::ALL)),
         SHED => {
