@@ -4,6 +4,7 @@ mod common;
 mod csv;
 mod described;
 mod distinct;
+mod duration;
 mod error;
 mod fields;
 mod flips;
@@ -33,9 +34,10 @@ mod wanted;
 mod words;
 mod world;
 
-pub use error::ReplayError;
+pub use duration::DurationUnit;
+pub use error::{BadLine, LogError, ReplayError};
 pub use format::LogFormat;
-pub use log::{BadLine, LogError, LogSummary};
+pub use log::LogSummary;
 pub use logs::{Logs, Requests};
 pub use record::Record;
 pub use replay::{Progress, Replay};
@@ -43,4 +45,3 @@ pub use report::{
     AgainstReport, FirstRefusal, FlipReport, KeyReport, LimitReport, PeakReport, Report,
     RouteReport, SeriesReport, SuggestReport, SuggestedLimit, WaitReport,
 };
-pub use time::DurationUnit;

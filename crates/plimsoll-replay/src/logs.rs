@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::duration::DurationUnit;
+use crate::error::{BadLine, LogError};
 use crate::format::{Hints, LogFormat};
-use crate::log::{BadLine, Log, LogError, LogSummary};
+use crate::log::{Log, LogSummary};
 use crate::order::Order;
 use crate::pool::Pool;
 use crate::record::Record;
-use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
 /// The memory bound of buffered requests, in bytes.
@@ -187,8 +188,10 @@ impl Requests {
                 let record = self.pool.get_mut(place);
                 self.room -= record.room();
                 if at < self.last {
-                    // Requests after it have been returned already, so it arrives now.
+                    // Requests after it have been returned already, so it arrives now. Its end is the same.
                     self.late += 1;
+                    let later = self.last.abs_diff(at);
+                    record.duration = record.duration.map(|it| it.saturating_sub(later));
                     record.at = self.last;
                 }
                 self.last = record.at;
@@ -252,7 +255,7 @@ impl Requests {
     }
 
     /// The number of requests whose lines came later than the [window](Logs::window). Each has the arrival time of the request before
-    /// it.
+    /// it, and ends when the log says.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late
