@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::report::{AgainstReport, FlipReport, KeyReport, LimitReport, Report, SuggestReport};
-use crate::words::{count, cut, many, moment, percent, span};
+use crate::words::{count, cut, many, moment, percent, printable, span};
 
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
@@ -41,7 +41,7 @@ impl Report {
         let mut text = String::new();
         for line in lines {
             // Writing to a string never fails.
-            let _ = writeln!(text, "{}", cut(line.trim_end(), COLUMNS));
+            let _ = writeln!(text, "{}", cut(&printable(line.trim_end()), COLUMNS));
         }
         text
     }

@@ -1,5 +1,7 @@
 //! Formats numbers, shares and spans of time for people.
 
+use std::borrow::Cow;
+
 /// Formats a number as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -54,6 +56,18 @@ pub(crate) fn moment(timestamp: &str) -> String {
         .get(..19)
         .unwrap_or(timestamp)
         .replacen('T', " ", 1)
+}
+
+/// A text from a log with its control characters escaped: a terminal would obey them.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let letters = text.chars().map(|letter| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    });
+    Cow::Owned(letters.collect())
 }
 
 /// The first `most` characters.

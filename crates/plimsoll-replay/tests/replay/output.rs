@@ -124,3 +124,38 @@ fn the_page_needs_nothing_else_and_escapes_what_it_shows() {
         assert_eq!(open, closed, "{tag}");
     }
 }
+
+#[test]
+fn what_a_log_writes_does_not_control_the_terminal() {
+    // A path with an escape sequence was written as it was.
+    let dir = Dir::new("control");
+    let text = line("192.0.2.1", 0, "/\\u001b[1m\\nred", 200, 0).repeat(2);
+    let limits = "limits: { a: 1/h }\nroutes: [{ match: /**, limits: [a] }]";
+    let report = crate::support::replay(limits, dir.log(text));
+    let text = report.text();
+    assert!(text.contains("GET /\\u{1b}[1m\\nred"), "{text}");
+    let controls = |text: &str| text.replace('\n', "").contains(char::is_control);
+    assert!(!controls(&text) && !controls(&report.html()));
+}
+
+#[test]
+fn requests_without_a_route_and_logs_that_are_cut_short_are_noted() {
+    // The text had no word of the former, and the note of the latter came last, where there may be no room.
+    let dir = Dir::new("noted");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    for it in 0..5000 {
+        let line = line("192.0.2.1", it, &format!("/{}", it * 7919 % 5000), 200, 0);
+        std::io::Write::write_all(&mut packed, line.as_bytes()).expect("a buffer");
+    }
+    let mut packed = packed.finish().expect("a buffer");
+    packed.truncate(packed.len() / 2);
+    let limits = "limits: { a: 1/h }\nroutes: [{ match: /1, limits: [a] }]";
+    let report = crate::support::replay(limits, dir.log(packed));
+    assert!(
+        report.notes[0].contains("could not be read to its end"),
+        "{:?}",
+        report.notes
+    );
+    let wanted = "Not limited, because no route matches: ";
+    assert!(report.text().contains(wanted), "{}", report.text());
+}
