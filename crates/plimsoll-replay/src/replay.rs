@@ -329,6 +329,7 @@ impl Replay {
             })
             .collect();
         let mut searches = Search::all(config, &asked, &peaks);
+        let demand = self.demand();
         let mut pass = 1;
         loop {
             let mut world = World::new(done.first);
@@ -357,7 +358,7 @@ impl Replay {
                     for (index, limits, limit) in &tried {
                         limits.decide_each(
                             &head,
-                            Demand::ONE,
+                            demand,
                             |it| it == *limit,
                             |_, decide| {
                                 world.follow(
