@@ -58,12 +58,22 @@ pub(crate) fn moment(timestamp: &str) -> String {
         .replacen('T', " ", 1)
 }
 
-/// A text from a log with its control characters escaped: a terminal would obey them.
+/// Whether a character changes how others are shown: it controls a terminal, or the direction of the text around it.
+pub(crate) fn is_control(letter: char) -> bool {
+    let turns = [
+        '\u{200e}'..='\u{200f}',
+        '\u{202a}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+    ];
+    letter.is_control() || turns.iter().any(|turns| turns.contains(&letter))
+}
+
+/// A text from a log with its control characters escaped.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
-    let letters = text.chars().map(|letter| match letter.is_control() {
+    let letters = text.chars().map(|letter| match is_control(letter) {
         true => letter.escape_default().to_string(),
         false => letter.to_string(),
     });
