@@ -201,6 +201,23 @@ impl Requests {
         }
     }
 
+    /// Calls `with` for each request: first for the one that was read already, then for the others. Calls `watch` with the number of
+    /// bytes read after every 16,384 requests, and at the end.
+    pub(crate) fn each(&mut self, watch: &mut dyn FnMut(u64), mut with: impl FnMut(&Record)) {
+        let mut count = 0_u64;
+        if let Some(first) = self.current() {
+            with(first);
+        }
+        while let Some(record) = self.next() {
+            with(record);
+            count += 1;
+            if count.is_multiple_of(1 << 14) {
+                watch(self.bytes_read());
+            }
+        }
+        watch(self.bytes_read());
+    }
+
     /// The request that was returned last.
     pub(crate) fn current(&self) -> Option<&Record> {
         self.current.map(|place| self.pool.get(place))

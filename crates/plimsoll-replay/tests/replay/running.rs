@@ -323,6 +323,24 @@ fn a_suggested_limit_keeps_its_queue() {
 }
 
 #[test]
+fn peaks_are_those_of_the_demand_even_if_it_waits() {
+    // A decision that came after later ones began its second again: three instead of five.
+    let dir = Dir::new("peak-queue");
+    let text = burst("192.0.2.1", 10, 100, 200, "/");
+    let limits = "limits: { pace: { rate: 2/s, burst: 1, key: client, queue: { bound: 3 } } }\nroutes: [{ match: /**, limits: [pace] }]";
+    let replay = Replay::new(config(limits), dir.log(text)).suggest(0.0);
+    let report = replay.run().expect("a report");
+    assert_eq!((report.limits[0].asked, report.requests), (100, 100));
+    let suggestions = report.suggestions.expect("suggestions");
+    let most: Vec<u64> = suggestions.limits[0]
+        .peaks
+        .iter()
+        .map(|it| it.most)
+        .collect();
+    assert_eq!(most, [5, 50, 100]);
+}
+
+#[test]
 fn how_far_it_is_is_told_for_each_pass() {
     let dir = Dir::new("progress");
     let logs = dir.log(burst("192.0.2.1", 0, 17_000, 1, "/"));
