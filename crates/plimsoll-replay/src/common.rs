@@ -164,11 +164,16 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
     to.set_request(request)?;
     let mut plain = Vec::new();
     let mut quoted = Vec::new();
+    // The words after the last quoted one.
+    let mut last = 0;
     for part in rest {
         match part {
             // Newer versions have details in quotes or words here. Only the numbers are used.
             Part::Plain(text) => plain.push(text),
-            Part::Quoted(text) => quoted.push(text),
+            Part::Quoted(text) => {
+                quoted.push(text);
+                last = plain.len();
+            }
         }
     }
     to.status = plain
@@ -189,8 +194,12 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
         to.add_header("x-request-id", id);
         to.set_host(if host == "-" { "" } else { host });
         // The format has no peer. The last entry of X-Forwarded-For is the address that Envoy appended.
-        let last = forwarded.rsplit(',').next().unwrap_or_default();
-        to.set_client(last.trim());
+        let appended = forwarded.rsplit(',').next().unwrap_or_default();
+        to.set_client(appended.trim());
+    }
+    // Istio appends the cluster, the local addresses of both sides, the peer, and two names.
+    if let (None, [_, _, _, peer, _, _]) = (to.client, &plain[last..]) {
+        to.set_client(peer);
     }
     to.complete()
 }

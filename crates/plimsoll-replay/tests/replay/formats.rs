@@ -134,6 +134,20 @@ fn text_of_envoy() {
 }
 
 #[test]
+fn text_of_envoy_as_istio_extends_it() {
+    // Requests inside of a mesh have no X-Forwarded-For, and had no client.
+    let text = "[2026-11-15T12:00:01.250Z] \"GET /a HTTP/2\" 503 UF,URX upstream_reset - \"TLS error\" 1 95 300 - \"-\" \"curl/7\" \"id\" \"example.com\" \"10.0.0.9:80\" outbound|80||svc.ns 10.0.0.1:1 10.0.0.2:80 192.0.2.7:555 - default\n";
+    let (format, all, bad) = read("istio", text, |it| it);
+    assert_eq!((format, bad), (Some("envoy"), 0));
+    assert_eq!(
+        all,
+        [
+            "1794744001250 192.0.2.7 GET /a 503 300000us [example.com] user-agent=curl/7; x-request-id=id"
+        ]
+    );
+}
+
+#[test]
 fn a_format_that_is_said_is_not_guessed() {
     let text = "1794744001.5 GET /a\n1794744002.5\n";
     let (format, all, _) = read("times", text, |it| it);
