@@ -197,9 +197,16 @@ fn read_log(path: &Path) -> Result<(AccessLog, Vec<String>), LogError> {
     while let Some(record) = requests.next() {
         moments.push(record.at_nanos());
     }
-    let unread: u64 = requests.summaries().iter().map(|log| log.bad).sum();
+    let summaries = requests.summaries();
+    let unread: u64 = summaries.iter().map(|log| log.bad).sum();
     let bad = requests.bad_lines();
-    let mut said = Vec::new();
+    let cut_short = summaries.iter().filter_map(|log| log.cut_short.as_ref());
+    let mut said: Vec<String> = cut_short
+        .map(|why| {
+            let path = path.display();
+            format!("{path}: it could not be read to its end: {why} (warning)")
+        })
+        .collect();
     if unread > 0 {
         said.push(format!(
             "{}: {unread} of its lines could not be read (warning)",

@@ -1,7 +1,11 @@
 //! Lines of text: the common and combined formats with fields that servers append, and Envoy's format.
 
+use crate::duration::{self, DurationUnit};
 use crate::record::{self, Record, Why};
-use crate::time::{self, DurationUnit, Stamp};
+use crate::time::{self, Stamp};
+
+const NO_REQUEST: Why = "no request in quotes follows its moment";
+const NO_MOMENT: Why = "what it has in brackets is not a moment";
 
 /// Reads lines of the common and the combined format.
 #[derive(Clone, Debug, Default)]
@@ -26,14 +30,24 @@ impl Common {
     /// Reads `CLIENT IDENT USER [MOMENT] "REQUEST" STATUS BYTES "REFERER" "AGENT" …`.
     pub(crate) fn read(&mut self, line: &str, to: &mut Record) -> Result<(), Why> {
         let bytes = line.as_bytes();
-        let open = memchr::memchr(b'[', bytes).ok_or("it has no moment in brackets")?;
-        let length = memchr::memchr(b']', &bytes[open..]).ok_or("it has no moment in brackets")?;
-        let stamp = self.stamp(&bytes[open + 1..open + length])?;
+        let (mut open, mut why) = (0, "it has no moment in brackets");
+        let (stamp, end) = loop {
+            open += memchr::memchr(b'[', &bytes[open..]).ok_or(why)?;
+            let end = open + memchr::memchr(b']', &bytes[open..]).ok_or(why)?;
+            let is_last = bytes[end + 1..].trim_ascii_start().starts_with(b"\"");
+            match self.stamp(&bytes[open + 1..end]) {
+                Some(stamp) if is_last => break (stamp, end),
+                None if is_last => return Err(NO_MOMENT),
+                // An address of IPv6 and a name of a user may have brackets too: the request follows those of the moment.
+                Some(_) => (open, why) = (open + 1, NO_REQUEST),
+                None => (open, why) = (open + 1, NO_MOMENT),
+            }
+        };
         (to.stamp, to.rough) = (stamp.nanos, stamp.rough);
         who(&line[..open], to);
-        let mut rest = Rest(&line[open + length + 1..]);
+        let mut rest = Rest(&line[end + 1..]);
         let Some(Part::Quoted(request)) = rest.next() else {
-            return Err("no request in quotes follows its moment");
+            return Err(NO_REQUEST);
         };
         to.set_request(request)?;
         let Some(Part::Plain(status)) = rest.next() else {
@@ -51,17 +65,16 @@ impl Common {
     }
 
     #[inline]
-    fn stamp(&mut self, text: &[u8]) -> Result<Stamp, Why> {
-        const WHY: Why = "what it has in brackets is not a moment";
+    fn stamp(&mut self, text: &[u8]) -> Option<Stamp> {
         let Ok(text) = <[u8; 26]>::try_from(text) else {
-            return time::any(text).ok_or(WHY);
+            return time::any(text);
         };
         match self.last {
-            Some((last, stamp)) if last == text => Ok(stamp),
+            Some((last, stamp)) if last == text => Some(stamp),
             _ => {
-                let stamp = time::any(&text).ok_or(WHY)?;
+                let stamp = time::any(&text)?;
                 self.last = Some((text, stamp));
-                Ok(stamp)
+                Some(stamp)
             }
         }
     }
@@ -78,8 +91,9 @@ impl Common {
                         1 => to.add_header("referer", text),
                         2 => to.add_header("user-agent", text),
                         3 if is_forwarded(text) => to.add_header("x-forwarded-for", text),
-                        _ if text.contains('.') => {
-                            late = time::duration(text.as_bytes(), DurationUnit::Seconds).or(late)
+                        _ if has_millis(text) => {
+                            late =
+                                duration::duration(text.as_bytes(), DurationUnit::Seconds).or(late)
                         }
                         _ => {}
                     }
@@ -104,7 +118,8 @@ impl Common {
             || (name.is_empty()
                 && (value.contains('.') || value.ends_with('s') || self.unit.is_some()));
         let unit = self.unit.unwrap_or(DurationUnit::Seconds);
-        is.then(|| time::duration(value.as_bytes(), unit)).flatten()
+        is.then(|| duration::duration(value.as_bytes(), unit))
+            .flatten()
     }
 }
 
@@ -121,6 +136,12 @@ fn who(text: &str, to: &mut Record) {
     }
 }
 
+/// Whether a number has at least three digits after its point, as nginx writes durations. Its `$gzip_ratio` has two.
+fn has_millis(text: &str) -> bool {
+    text.split_once('.')
+        .is_some_and(|(_, fraction)| fraction.len() >= 3)
+}
+
 /// Whether a text is a list of addresses.
 fn is_forwarded(text: &str) -> bool {
     let first = text.split(',').next().unwrap_or_default().trim();
@@ -134,21 +155,25 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
         .strip_prefix('[')
         .and_then(|line| line.split_once(']'))
         .ok_or("it has no moment in brackets")?;
-    let stamp =
-        time::rfc_3339(stamp.as_bytes()).ok_or("what it has in brackets is not a moment")?;
+    let stamp = time::rfc_3339(stamp.as_bytes()).ok_or(NO_MOMENT)?;
     (to.stamp, to.rough, to.starts) = (stamp.nanos, stamp.rough, true);
     let mut rest = Rest(rest);
     let Some(Part::Quoted(request)) = rest.next() else {
-        return Err("no request in quotes follows its moment");
+        return Err(NO_REQUEST);
     };
     to.set_request(request)?;
     let mut plain = Vec::new();
     let mut quoted = Vec::new();
+    // The words after the last quoted one.
+    let mut last = 0;
     for part in rest {
         match part {
             // Newer versions have details in quotes or words here. Only the numbers are used.
             Part::Plain(text) => plain.push(text),
-            Part::Quoted(text) => quoted.push(text),
+            Part::Quoted(text) => {
+                quoted.push(text);
+                last = plain.len();
+            }
         }
     }
     to.status = plain
@@ -169,20 +194,31 @@ pub(crate) fn envoy(line: &str, to: &mut Record) -> Result<(), Why> {
         to.add_header("x-request-id", id);
         to.set_host(if host == "-" { "" } else { host });
         // The format has no peer. The last entry of X-Forwarded-For is the address that Envoy appended.
-        let last = forwarded.rsplit(',').next().unwrap_or_default();
-        to.set_client(last.trim());
+        let appended = forwarded.rsplit(',').next().unwrap_or_default();
+        to.set_client(appended.trim());
+    }
+    // Istio appends the cluster, the local addresses of both sides, the peer, and two names.
+    if let (None, [_, _, _, peer, _, _]) = (to.client, &plain[last..]) {
+        to.set_client(peer);
     }
     to.complete()
 }
 
 /// Reads a line that begins with a moment; a method and a path may follow.
 pub(crate) fn times(line: &str, to: &mut Record) -> Result<(), Why> {
-    let mut words = line.split_whitespace();
-    let stamp = words
-        .next()
-        .and_then(|word| time::any(word.as_bytes()))
+    // Blanks may separate the date, the time and the zone.
+    let line = line.trim();
+    let blanks = line.match_indices(char::is_whitespace).map(|(at, _)| at);
+    let mut ends: Vec<usize> = blanks.take(3).collect();
+    ends.push(line.len());
+    let moment = |end: &usize| Some((time::any(&line.as_bytes()[..*end])?, *end));
+    let (stamp, end) = ends
+        .iter()
+        .rev()
+        .find_map(moment)
         .ok_or("it does not begin with a moment")?;
     (to.stamp, to.rough) = (stamp.nanos, stamp.rough);
+    let mut words = line[end..].split_whitespace();
     let (method, target) = (words.next().unwrap_or("GET"), words.next().unwrap_or("/"));
     if target.starts_with('/') && method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         to.set_method(method);

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::duration::DurationUnit;
 use crate::fields::Field;
 use crate::record::{Record, Why};
-use crate::time::DurationUnit;
+
+/// The error of a line that ends within quotes: its value may continue on the next line.
+pub(crate) const OPEN: Why = "its last quote is not closed";
 
 /// The fields of the columns.
 #[derive(Clone, Debug)]
@@ -17,7 +20,6 @@ pub(crate) struct Columns {
 impl Columns {
     /// Reads the columns of a header. `None` if it names no moment, or no field of a request.
     pub(crate) fn read(header: &str, unit: Option<DurationUnit>) -> Option<Self> {
-        let header = header.trim_start_matches('\u{feff}');
         let separator = [',', ';', '\t']
             .into_iter()
             .max_by_key(|it| header.matches(*it).count())?;
@@ -29,6 +31,7 @@ impl Columns {
         let of: Vec<_> = Values {
             rest: Some(header),
             separator,
+            open: false,
         }
         .map(name)
         .collect();
@@ -50,6 +53,7 @@ impl Columns {
         let mut values = Values {
             rest: Some(line),
             separator: self.separator,
+            open: false,
         };
         let mut count = 0;
         for (name, field) in &self.of {
@@ -60,6 +64,9 @@ impl Columns {
             if let Some(field) = field {
                 field.set(name, value.trim(), self.unit, to)?;
             }
+        }
+        if values.open {
+            return Err(OPEN);
         }
         if count < self.of.len() || values.next().is_some() {
             return Err("it does not have as many values as the header");
@@ -72,6 +79,8 @@ impl Columns {
 struct Values<'l> {
     rest: Option<&'l str>,
     separator: char,
+    /// Whether the last value has no closing quote.
+    open: bool,
 }
 
 impl<'l> Iterator for Values<'l> {
@@ -90,6 +99,7 @@ impl<'l> Iterator for Values<'l> {
         let (mut from, mut doubled) = (0, false);
         let end = loop {
             let Some(at) = quoted[from..].find('"') else {
+                self.open = true;
                 break quoted.len();
             };
             if quoted[from + at + 1..].starts_with('"') {

@@ -67,7 +67,7 @@ fn field(limit: &Value) -> Option<&'static str> {
     }
 }
 
-/// Returns the same limit with another number. A burst stays in proportion.
+/// Returns the same limit with another number. A burst stays in proportion, and a queue as it is.
 pub(crate) fn with_number(limit: &Value, to: u64) -> Option<Value> {
     let field = field(limit)?;
     let before = limit.get(field)?.as_u64()?.max(1);
@@ -79,8 +79,6 @@ pub(crate) fn with_number(limit: &Value, to: u64) -> Option<Value> {
         limit["burst"] = u64::try_from(burst).unwrap_or(u64::MAX).into();
         remove(&mut limit, "initial");
     }
-    // Candidates have no queue: a request that would have to wait counts as refused.
-    remove(&mut limit, "queue");
     Some(limit)
 }
 

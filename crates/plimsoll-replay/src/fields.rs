@@ -1,7 +1,8 @@
 //! Fields of records by the names that servers give them.
 
+use crate::duration::{self, DurationUnit};
 use crate::record::{Record, Why};
-use crate::time::{self, DurationUnit};
+use crate::time;
 
 /// The meaning of a named value of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,12 +115,14 @@ impl Field {
             }
             Self::Duration(unit) => {
                 to.duration = Some(
-                    time::duration(text.as_bytes(), unit).ok_or("its duration cannot be read")?,
+                    duration::duration(text.as_bytes(), unit)
+                        .ok_or("its duration cannot be read")?,
                 )
             }
             Self::DurationOf => {
                 to.duration = Some(
-                    time::duration(text.as_bytes(), unit).ok_or("its duration cannot be read")?,
+                    duration::duration(text.as_bytes(), unit)
+                        .ok_or("its duration cannot be read")?,
                 )
             }
             Self::Method => to.set_method(text),

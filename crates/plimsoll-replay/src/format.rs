@@ -2,9 +2,9 @@
 
 use crate::common::{self, Common};
 use crate::csv::Columns;
+use crate::duration::DurationUnit;
 use crate::json;
 use crate::record::{Record, Why};
-use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
 /// The format of the lines of a log. Without [`Logs::format`](crate::Logs::format) it is detected: the format in which most of the first

@@ -11,6 +11,9 @@ use flate2::read::MultiGzDecoder;
 /// The longest line. Longer ones are counted and skipped.
 pub(crate) const LONGEST: usize = 64 * 1024;
 
+/// The byte order mark, in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The size of a read.
 const CHUNK: usize = 256 * 1024;
 
@@ -64,6 +67,9 @@ impl Read for Counted {
 pub(crate) struct Lines {
     from: Box<dyn Read>,
     buffer: Vec<u8>,
+    /// The start of the line that was returned last.
+    last: usize,
+    /// The end of that line, and the start of the next one.
     start: usize,
     end: usize,
     ended: bool,
@@ -83,16 +89,25 @@ pub(crate) enum Line<'a> {
 }
 
 impl Lines {
+    /// Lines without the byte order mark that some editors put before the first one.
     pub(crate) fn new(from: Box<dyn Read>) -> Self {
-        Self {
+        let mut lines = Self {
             from,
             buffer: vec![0; CHUNK + LONGEST],
+            last: 0,
             start: 0,
             end: 0,
             ended: false,
             skips: false,
             failed: None,
+        };
+        while !lines.ended && lines.end < MARK.len() {
+            lines.fill();
         }
+        if lines.buffer[..lines.end].starts_with(MARK) {
+            lines.start = MARK.len();
+        }
+        lines
     }
 
     /// The whole lines at the start, as far as one read returns them.
@@ -116,9 +131,10 @@ impl Lines {
     }
 
     fn fill(&mut self) {
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+        if self.last > 0 {
+            self.buffer.copy_within(self.last..self.end, 0);
+            (self.start, self.end) = (self.start - self.last, self.end - self.last);
+            self.last = 0;
         }
         loop {
             match self.from.read(&mut self.buffer[self.end..]) {
@@ -136,9 +152,33 @@ impl Lines {
         }
     }
 
+    /// The line that was returned last and the `more` lines after it as one text, without consuming them. `None` if there are not
+    /// so many, or if the text is too long.
+    pub(crate) fn longer(&mut self, more: usize) -> Option<&[u8]> {
+        loop {
+            let after = &self.buffer[self.start..self.end];
+            let mut ends = memchr::memchr_iter(b'\n', after);
+            let found = ends.nth(more - 1);
+            // The last line may have no end.
+            let before = memchr::memchr_iter(b'\n', after).count();
+            let last =
+                self.ended && before + 1 == more && !after.is_empty() && !after.ends_with(b"\n");
+            match found.or(last.then_some(after.len())) {
+                Some(length) => {
+                    let end = self.start + length;
+                    let fits = end - self.last <= LONGEST;
+                    return fits.then(|| trimmed(&self.buffer[self.last..end]));
+                }
+                None if self.ended || self.end - self.last > LONGEST => return None,
+                None => self.fill(),
+            }
+        }
+    }
+
     /// The next line, without its end.
     pub(crate) fn next(&mut self) -> Line<'_> {
         let mut looked = 0;
+        self.last = self.start;
         loop {
             let text = &self.buffer[self.start..self.end];
             if let Some(at) = memchr::memchr(b'\n', &text[looked..]) {
@@ -154,7 +194,7 @@ impl Lines {
             if looked > LONGEST {
                 // The content of the line is not needed until its end.
                 self.skips = true;
-                (self.start, looked) = (self.end, 0);
+                (self.start, self.last, looked) = (self.end, self.end, 0);
             }
             if self.ended {
                 let start = std::mem::replace(&mut self.start, self.end);

@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use crate::duration::DurationUnit;
 use crate::record::{Record, Why};
 use crate::scan::Scan;
 use crate::state::{Level, State, Want};
-use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
 /// Reads a line. `unit` is the unit of durations that the format does not define; Caddy writes seconds and Envoy milliseconds.

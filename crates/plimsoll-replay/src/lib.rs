@@ -4,6 +4,8 @@ mod common;
 mod csv;
 mod described;
 mod distinct;
+mod done;
+mod duration;
 mod error;
 mod fields;
 mod flips;
@@ -13,6 +15,7 @@ mod input;
 mod json;
 mod log;
 mod logs;
+mod notes;
 mod order;
 mod peaks;
 mod pool;
@@ -33,9 +36,10 @@ mod wanted;
 mod words;
 mod world;
 
-pub use error::ReplayError;
+pub use duration::DurationUnit;
+pub use error::{BadLine, LogError, ReplayError};
 pub use format::LogFormat;
-pub use log::{BadLine, LogError, LogSummary};
+pub use log::LogSummary;
 pub use logs::{Logs, Requests};
 pub use record::Record;
 pub use replay::{Progress, Replay};
@@ -43,4 +47,3 @@ pub use report::{
     AgainstReport, FirstRefusal, FlipReport, KeyReport, LimitReport, PeakReport, Report,
     RouteReport, SeriesReport, SuggestReport, SuggestedLimit, WaitReport,
 };
-pub use time::DurationUnit;

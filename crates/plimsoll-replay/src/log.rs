@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use serde::Serialize;
 
+use crate::csv;
+use crate::error::{BadLine, LogError};
 use crate::format::{Hints, Parsed, Parser};
 use crate::input::{Line, Lines, open};
 use crate::pool::Pool;
@@ -21,22 +22,11 @@ const EXAMPLES: usize = 3;
 /// A file without a request in this many lines is not a log.
 const LOOKED_AT: u64 = 100_000;
 
+/// Maximum number of lines of one value in quotes.
+const LINES: usize = 100;
+
 /// Maximum number of requests of one second that are spread over it together.
 const GROUP: usize = 1 << 16;
-
-/// A line that cannot be read, and the reason.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[non_exhaustive]
-pub struct BadLine {
-    /// The file.
-    pub file: String,
-    /// The number of the line, from 1.
-    pub line: u64,
-    /// The reason why the line cannot be read.
-    pub why: String,
-    /// The first characters of the line.
-    pub begins: String,
-}
 
 /// The number of lines and requests of one log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -58,79 +48,6 @@ pub struct LogSummary {
     pub whole_seconds: u64,
     /// The error at which reading stopped before the end of the file, such as a truncated gzip stream.
     pub cut_short: Option<String>,
-}
-
-/// An error of [`Logs::open`](crate::Logs::open): a log cannot be read at all. Single bad lines are not errors; see [`BadLine`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LogError {
-    /// The file cannot be opened.
-    #[non_exhaustive]
-    Open {
-        /// The file.
-        file: PathBuf,
-        /// The error of the operating system.
-        error: io::Error,
-    },
-    /// No line of the file is a request in a known format.
-    #[non_exhaustive]
-    NotALog {
-        /// The file.
-        file: PathBuf,
-        /// The first characters of the file.
-        begins: String,
-    },
-    /// All logs together have no request.
-    #[non_exhaustive]
-    Empty {
-        /// Examples of lines that could not be read.
-        bad: Vec<BadLine>,
-    },
-}
-
-impl LogError {
-    /// The error of logs without a request. `bad` has examples of lines that could not be read.
-    #[must_use]
-    pub const fn empty(bad: Vec<BadLine>) -> Self {
-        Self::Empty { bad }
-    }
-}
-
-impl std::fmt::Display for LogError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Open { file, error } => write!(f, "{}: cannot be read: {error}", file.display()),
-            Self::NotALog { file, begins } => write!(
-                f,
-                "{}: no line of its beginning is a request of a known format, it begins with {begins:?}. Known are the common and combined \
-                 formats, JSON lines of Caddy, Traefik and Envoy, Envoy's text, and CSV with a header; --format says which it is",
-                file.display()
-            ),
-            Self::Empty { bad } => {
-                f.write_str("expected requests, one a line, found none")?;
-                bad.iter().try_for_each(|bad| write!(f, "\n{bad}"))
-            }
-        }
-    }
-}
-
-impl std::error::Error for LogError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Open { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for BadLine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}: {:?}",
-            self.file, self.line, self.why, self.begins
-        )
-    }
 }
 
 /// Reads one log.
@@ -310,10 +227,10 @@ impl Log {
 
     /// Reads lines until one is a request. Returns false at the end.
     fn read(&mut self, record: &mut Record) -> bool {
-        let Some(parser) = &mut self.parser else {
-            return false;
-        };
         loop {
+            let Some(parser) = &mut self.parser else {
+                return false;
+            };
             let (why, begin) = match self.lines.next() {
                 Line::End => return false,
                 Line::Failed(error) => {
@@ -328,16 +245,20 @@ impl Log {
                     };
                     match parser.parse(&text, record) {
                         Ok(Parsed::Request) => {
-                            self.seen.lines += 1;
-                            self.seen.requests += 1;
-                            self.seen.with_duration += u64::from(record.duration.is_some());
-                            self.seen.whole_seconds += u64::from(record.rough);
-                            (record.file, record.line) = (self.file, self.seen.lines);
+                            self.note(record);
                             return true;
                         }
                         Ok(Parsed::Nothing) => {
                             self.seen.lines += 1;
                             continue;
+                        }
+                        Err(csv::OPEN) => {
+                            let begin = begins(&text);
+                            if self.read_on(record) {
+                                return true;
+                            }
+                            record.clear();
+                            (csv::OPEN, Cow::Owned(begin))
                         }
                         Err(why) => {
                             record.clear();
@@ -348,6 +269,42 @@ impl Log {
             };
             note_bad((&mut self.seen, &mut self.bad), why, &begin);
         }
+    }
+
+    /// Reads the last line again together with those after it, because a value in quotes may have several lines. Returns false if
+    /// they are no request either: then the quote was not closed, and the lines after it stay unread.
+    fn read_on(&mut self, record: &mut Record) -> bool {
+        let Some(parser) = &mut self.parser else {
+            return false;
+        };
+        for more in 1..LINES {
+            let Some(text) = self.lines.longer(more) else {
+                return false;
+            };
+            record.clear();
+            match parser.parse(&String::from_utf8_lossy(text), record) {
+                Ok(Parsed::Request) => {
+                    self.note(record);
+                    for _ in 0..more {
+                        self.lines.next();
+                    }
+                    self.seen.lines += more as u64;
+                    return true;
+                }
+                Err(csv::OPEN) => {}
+                Ok(Parsed::Nothing) | Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Counts a line that is a request.
+    fn note(&mut self, record: &mut Record) {
+        self.seen.lines += 1;
+        self.seen.requests += 1;
+        self.seen.with_duration += u64::from(record.duration.is_some());
+        self.seen.whole_seconds += u64::from(record.rough);
+        (record.file, record.line) = (self.file, self.seen.lines);
     }
 }
 

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::duration::DurationUnit;
+use crate::error::{BadLine, LogError};
 use crate::format::{Hints, LogFormat};
-use crate::log::{BadLine, Log, LogError, LogSummary};
+use crate::log::{Log, LogSummary};
 use crate::order::Order;
 use crate::pool::Pool;
 use crate::record::Record;
-use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
 /// The memory bound of buffered requests, in bytes.
@@ -187,8 +188,10 @@ impl Requests {
                 let record = self.pool.get_mut(place);
                 self.room -= record.room();
                 if at < self.last {
-                    // Requests after it have been returned already, so it arrives now.
+                    // Requests after it have been returned already, so it arrives now. Its end is the same.
                     self.late += 1;
+                    let later = self.last.abs_diff(at);
+                    record.duration = record.duration.map(|it| it.saturating_sub(later));
                     record.at = self.last;
                 }
                 self.last = record.at;
@@ -196,6 +199,23 @@ impl Requests {
             }
             self.read(frontier?);
         }
+    }
+
+    /// Calls `with` for each request: first for the one that was read already, then for the others. Calls `watch` with the number of
+    /// bytes read after every 16,384 requests, and at the end.
+    pub(crate) fn each(&mut self, watch: &mut dyn FnMut(u64), mut with: impl FnMut(&Record)) {
+        let mut count = 0_u64;
+        if let Some(first) = self.current() {
+            with(first);
+        }
+        while let Some(record) = self.next() {
+            with(record);
+            count += 1;
+            if count.is_multiple_of(1 << 14) {
+                watch(self.bytes_read());
+            }
+        }
+        watch(self.bytes_read());
     }
 
     /// The request that was returned last.
@@ -252,7 +272,7 @@ impl Requests {
     }
 
     /// The number of requests whose lines came later than the [window](Logs::window). Each has the arrival time of the request before
-    /// it.
+    /// it, and ends when the log says.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late

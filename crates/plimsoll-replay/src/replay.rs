@@ -6,17 +6,17 @@ use plimsoll::Demand;
 use plimsoll_config::Config;
 use plimsoll_engine::Limits;
 
+use crate::done::Done;
+use crate::error::LogError;
 use crate::error::ReplayError;
 use crate::flips::Flips;
-use crate::log::LogError;
-use crate::logs::{Logs, Requests};
-use crate::record::Record;
+use crate::logs::Logs;
 use crate::report::{Report, Shown};
 use crate::request::Replayed;
 use crate::series::Series;
 use crate::solo::{Solos, beside};
 use crate::suggest::{Candidates, Search};
-use crate::summary::{self, Done};
+use crate::summary;
 use crate::tally::{LimitTally, RouteTally, Tally, Waits};
 use crate::wanted::Wanted;
 use crate::world::{Brief, Role, World};
@@ -57,9 +57,6 @@ pub struct Progress {
 
 /// Receives the progress.
 type Watch<'w> = &'w mut dyn FnMut(Progress);
-
-/// The number of requests between two calls of a `Watch`.
-const EVERY: u64 = 1 << 14;
 
 impl Replay {
     /// A replay of `logs` against the limits of `config`. Limits in stores are replayed in memory.
@@ -233,63 +230,61 @@ impl Replay {
         let demand = self.demand();
         let (mut number, mut without_route, mut refused_then, mut bad_targets, mut last) =
             (0, 0, 0, 0, first);
-        each(
-            &mut requests,
-            &mut |bytes| watch(Progress { pass: 1, bytes }),
-            |record| {
-                if !replayed.set(record) {
-                    bad_targets += 1;
-                    return;
-                }
-                number += 1;
-                last = record.at;
-                world.pass_until(record.at, &mut tally);
-                let brief = Brief::of(record, number);
-                refused_then += u64::from(brief.was_refused());
-                let head = replayed.head();
-                // Whether the keys and costs of the decision are unknown.
-                let mut unknown = false;
-                match limits.decide_request(&head, demand) {
-                    Some(mut decide) => match decide.now() {
-                        Some(decided) => {
-                            if let Some(alone) = &alone {
-                                unknown = !alone.ask(&decided, demand, |limit, permit| {
-                                    tally.alone(limit, permit.is_none());
-                                    if let Some(permit) = permit {
-                                        world.hold(permit, &brief);
-                                    }
-                                });
-                            }
-                            world.decided(decided, Role::New, &brief, record, &mut tally);
+        requests.each(&mut |bytes| watch(Progress { pass: 1, bytes }), |record| {
+            if !replayed.set(record) {
+                bad_targets += 1;
+                return;
+            }
+            number += 1;
+            last = record.at;
+            world.pass_until(record.at, &mut tally);
+            let brief = Brief::of(record, number);
+            refused_then += u64::from(brief.was_refused());
+            let head = replayed.head();
+            // Whether the keys and costs of the decision are unknown.
+            let mut unknown = false;
+            match limits.decide_request(&head, demand) {
+                Some(mut decide) => match decide.now() {
+                    Some(decided) => {
+                        if let Some(alone) = &alone {
+                            unknown = !alone.ask(&decided, demand, |limit, permit| {
+                                tally.alone(limit, permit.is_none());
+                                if let Some(permit) = permit {
+                                    world.hold(permit, &brief);
+                                }
+                            });
                         }
-                        None => {
-                            unknown = true;
-                            world.wait(decide, Role::New, &brief, record, &mut tally);
-                        }
-                    },
+                        world.decided(decided, Role::New, &brief, record, &mut tally);
+                    }
                     None => {
-                        without_route += 1;
-                        tally.no_route(&brief, true);
+                        unknown = true;
+                        let peeked = self.suggest.and_then(|_| limits.peek_request(&head));
+                        let brief = tally.waits(peeked, brief);
+                        world.wait(decide, Role::New, &brief, record, &mut tally);
                     }
+                },
+                None => {
+                    without_route += 1;
+                    tally.no_route(&brief, true);
                 }
-                if let Some(alone) = alone.as_ref().filter(|it| it.are_left(unknown)) {
-                    alone.engine().decide_each(
-                        &head,
-                        demand,
-                        |limit| alone.is_left(limit, unknown),
-                        |limit, decide| {
-                            world.follow(decide, Role::Alone(limit), &brief, record, &mut tally);
-                        },
-                    );
+            }
+            if let Some(alone) = alone.as_ref().filter(|it| it.are_left(unknown)) {
+                alone.engine().decide_each(
+                    &head,
+                    demand,
+                    |limit| alone.is_left(limit, unknown),
+                    |limit, decide| {
+                        world.follow(decide, Role::Alone(limit), &brief, record, &mut tally);
+                    },
+                );
+            }
+            if let Some((_, old)) = &old {
+                match old.decide_request(&head, demand) {
+                    Some(decide) => world.follow(decide, Role::Old, &brief, record, &mut tally),
+                    None => tally.no_route(&brief, false),
                 }
-                if let Some((_, old)) = &old {
-                    match old.decide_request(&head, demand) {
-                        Some(decide) => world.follow(decide, Role::Old, &brief, record, &mut tally),
-                        None => tally.no_route(&brief, false),
-                    }
-                }
-            },
-        );
+            }
+        });
         world.finish(&mut tally);
         tally.series.finish();
         Ok(Done {
@@ -328,6 +323,7 @@ impl Replay {
             })
             .collect();
         let mut searches = Search::all(config, &asked, &peaks);
+        let demand = self.demand();
         let mut pass = 1;
         loop {
             let mut world = World::new(done.first);
@@ -343,52 +339,32 @@ impl Replay {
                 .map(|(index, limits, limit)| (index, limits.clone(), limit))
                 .collect();
             requests.next();
-            each(
-                &mut requests,
-                &mut |bytes| watch(Progress { pass, bytes }),
-                |record| {
-                    if !replayed.set(record) {
-                        return;
-                    }
-                    world.pass_until(record.at, &mut candidates);
-                    let brief = Brief::of(record, 0);
-                    let head = replayed.head();
-                    for (index, limits, limit) in &tried {
-                        limits.decide_each(
-                            &head,
-                            Demand::ONE,
-                            |it| it == *limit,
-                            |_, decide| {
-                                world.follow(
-                                    decide,
-                                    Role::Candidate(*index),
-                                    &brief,
-                                    record,
-                                    &mut candidates,
-                                );
-                            },
-                        );
-                    }
-                },
-            );
+            requests.each(&mut |bytes| watch(Progress { pass, bytes }), |record| {
+                if !replayed.set(record) {
+                    return;
+                }
+                world.pass_until(record.at, &mut candidates);
+                let brief = Brief::of(record, 0);
+                let head = replayed.head();
+                for (index, limits, limit) in &tried {
+                    limits.decide_each(
+                        &head,
+                        demand,
+                        |it| it == *limit,
+                        |_, decide| {
+                            world.follow(
+                                decide,
+                                Role::Candidate(*index),
+                                &brief,
+                                record,
+                                &mut candidates,
+                            );
+                        },
+                    );
+                }
+            });
             world.finish(&mut candidates);
             candidates.tell(&mut searches, most);
         }
     }
-}
-
-/// Calls `with` for each request: first for the one that was read already, then for the others.
-fn each(requests: &mut Requests, watch: &mut dyn FnMut(u64), mut with: impl FnMut(&Record)) {
-    let mut count = 0_u64;
-    if let Some(first) = requests.current() {
-        with(first);
-    }
-    while let Some(record) = requests.next() {
-        with(record);
-        count += 1;
-        if count.is_multiple_of(EVERY) {
-            watch(requests.bytes_read());
-        }
-    }
-    watch(requests.bytes_read());
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::log::{BadLine, LogSummary};
+use crate::error::BadLine;
+use crate::log::LogSummary;
 
 /// The results of a replay, as data. It serializes as the JSON of `plimsoll replay --json`; fields may be added.
 ///

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::duration::DurationUnit;
 use crate::fields::Field;
 use crate::record::{Record, Why};
-use crate::time::DurationUnit;
 use crate::wanted::Wanted;
 
 /// The fields of a line that were read so far.

@@ -112,7 +112,7 @@ impl Tally {
         }
         self.route(hold.route());
         for asked in hold.asked() {
-            self.asked(&asked, of.at);
+            self.asked(&asked, of);
             if asked.denied.is_some() {
                 let limit = &mut self.limits[asked.limit];
                 limit.would_refuse += 1;
@@ -140,7 +140,7 @@ impl Tally {
             }
         }
         for asked in refusal.asked() {
-            self.asked(&asked, of.at);
+            self.asked(&asked, of);
         }
         let Some(limit) = number.and_then(|number| self.limits.get_mut(number)) else {
             return;
@@ -156,19 +156,37 @@ impl Tally {
         limit.note_first(of, what, key);
     }
 
-    fn asked(&mut self, asked: &AskRecord<'_>, at: i64) {
+    fn asked(&mut self, asked: &AskRecord<'_>, of: &Brief) {
         let limit = &mut self.limits[asked.limit];
         limit.asked += 1;
-        if asked.key.is_empty() && self.peaks.is_none() {
+        let counts = self.peaks.is_some() && !of.waits;
+        if asked.key.is_empty() && !counts {
             return;
         }
         let key = hash(asked.key);
         if !asked.key.is_empty() {
             limit.keys.add(key);
         }
+        if counts {
+            self.peak(asked, key, of.at);
+        }
+    }
+
+    fn peak(&mut self, asked: &AskRecord<'_>, key: u64, at: i64) {
         if let Some(peaks) = &mut self.peaks {
             peaks[asked.limit].add(key, at, asked.cost);
         }
+    }
+
+    /// Counts the demand of a request whose decision waits: others may come before it, and peaks are counted in order of time.
+    pub(crate) fn waits(&mut self, peeked: Option<Result<Hold, Refusal>>, of: Brief) -> Brief {
+        let mut peak = |asked: AskRecord<'_>| self.peak(&asked, hash(asked.key), of.at);
+        match peeked {
+            Some(Ok(hold)) => hold.asked().for_each(&mut peak),
+            Some(Err(refusal)) => refusal.asked().for_each(&mut peak),
+            None => {}
+        }
+        Brief { waits: true, ..of }
     }
 
     fn route(&mut self, route: Option<usize>) -> Option<&mut RouteTally> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::report::{AgainstReport, FlipReport, KeyReport, LimitReport, Report, SuggestReport};
-use crate::words::{count, cut, many, moment, percent, span};
+use crate::words::{count, cut, many, moment, percent, printable, span};
 
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
@@ -41,7 +41,7 @@ impl Report {
         let mut text = String::new();
         for line in lines {
             // Writing to a string never fails.
-            let _ = writeln!(text, "{}", cut(line.trim_end(), COLUMNS));
+            let _ = writeln!(text, "{}", cut(&printable(line.trim_end()), COLUMNS));
         }
         text
     }
@@ -163,12 +163,14 @@ impl Report {
                 ),
             };
             let time = first.at.get(11..19).unwrap_or_default();
+            let place = format!("{}:{}", first.file, first.line);
+            let begin = format!("  {}: first {time} {place} ", cut(&limit.limit, 16));
+            // The number of keys is worth more than the end of a path.
+            let taken = begin.chars().count() + keys.chars().count();
+            let room = COLUMNS.saturating_sub(taken).min(24);
             lines.push(format!(
-                "  {}: first {time} {}:{} {}{keys}",
-                cut(&limit.limit, 16),
-                first.file,
-                first.line,
-                cut(&first.request, 24)
+                "{begin}{}{keys}",
+                cut(&printable(&first.request), room)
             ));
         }
     }
@@ -294,16 +296,19 @@ fn suggest_lines(suggestions: &SuggestReport, most: usize, lines: &mut Vec<Strin
     }
     for limit in suggestions.limits.iter().take(most + 1) {
         let now = format!("{} refuses {}", limit.now, percent(limit.now_share));
-        let found = match (&limit.suggested, limit.suggested_share) {
-            (Some(suggested), Some(share)) => {
-                format!("{suggested} would refuse {}", percent(share))
-            }
-            _ => format!(
-                "none was found that refuses at most {}",
-                percent(suggestions.share)
-            ),
+        let line = |verb: &str| {
+            let found = match (&limit.suggested, limit.suggested_share) {
+                (Some(suggested), Some(share)) => format!("{suggested}{verb} {}", percent(share)),
+                _ => format!(
+                    "none was found that refuses at most {}",
+                    percent(suggestions.share)
+                ),
+            };
+            format!("{:<16} {now}; {found}", cut(&limit.limit, 16))
         };
-        lines.push(format!("{:<16} {now}; {found}", cut(&limit.limit, 16)));
+        let (long, short) = (line(" would refuse"), line(":"));
+        let fits = long.chars().count() <= COLUMNS;
+        lines.push(if fits { long } else { short });
     }
 }
 

@@ -40,7 +40,7 @@ fn clock(hour: i64, minute: i64, second: i64) -> Option<i64> {
 }
 
 /// Parses a number that consists only of digits.
-fn digits(text: &[u8]) -> Option<i64> {
+pub(crate) fn digits(text: &[u8]) -> Option<i64> {
     let digit = |sum: i64, byte: &u8| {
         byte.is_ascii_digit()
             .then(|| sum * 10 + i64::from(byte - b'0'))
@@ -114,7 +114,7 @@ pub(crate) fn common(text: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// Parses `2026-11-15T12:00:01.25Z` or `2026-11-15 12:00:01+01:00`. Without a zone it is UTC.
+/// Parses `2026-11-15T12:00:01.25Z`, `2026-11-15 12:00:01 +0100` or `2026/11/15 12:00:01`. Without a zone it is UTC.
 pub(crate) fn rfc_3339(text: &[u8]) -> Option<Stamp> {
     let (head, rest) = text.split_at_checked(19)?;
     let [
@@ -122,10 +122,10 @@ pub(crate) fn rfc_3339(text: &[u8]) -> Option<Stamp> {
         y2,
         y3,
         y4,
-        b'-',
+        b'-' | b'/',
         m1,
         m2,
-        b'-',
+        b'-' | b'/',
         d1,
         d2,
         b'T' | b't' | b' ',
@@ -148,7 +148,10 @@ pub(crate) fn rfc_3339(text: &[u8]) -> Option<Stamp> {
     )?;
     let time = clock(digits(&[h1, h2])?, digits(&[n1, n2])?, digits(&[s1, s2])?)?;
     let (fraction, rest) = fraction(rest)?;
-    let zone = if rest.is_empty() { 0 } else { offset(rest)? };
+    let zone = match rest.strip_prefix(b" ").unwrap_or(rest) {
+        b"" => 0,
+        zone => offset(zone)?,
+    };
     Some(Stamp {
         nanos: (day * 86_400 + time - zone) * SECOND + fraction.unwrap_or(0),
         rough: fraction.is_none(),
@@ -168,7 +171,7 @@ fn fraction(text: &[u8]) -> Option<(Option<i64>, &[u8])> {
 }
 
 /// Parses the digits after a point as nanoseconds. Digits after the ninth are ignored.
-fn nanos_of_fraction(text: &[u8]) -> Option<i64> {
+pub(crate) fn nanos_of_fraction(text: &[u8]) -> Option<i64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -211,73 +214,6 @@ pub(crate) fn any(text: &[u8]) -> Option<Stamp> {
     rfc_3339(text)
         .or_else(|| common(text))
         .or_else(|| epoch(text))
-}
-
-/// The unit of durations that a log writes without one, for [`Logs::duration_unit`](crate::Logs::duration_unit).
-///
-/// ```
-/// use plimsoll_replay::DurationUnit;
-///
-/// assert_eq!(DurationUnit::named("ms"), Some(DurationUnit::Millis));
-/// assert_eq!(DurationUnit::named("minutes"), None);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum DurationUnit {
-    /// Seconds.
-    Seconds,
-    /// Milliseconds.
-    Millis,
-    /// Microseconds.
-    Micros,
-    /// Nanoseconds.
-    Nanos,
-}
-
-impl DurationUnit {
-    /// The unit with this abbreviation: `s`, `ms`, `us` or `µs`, `ns`. `None` for any other.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "s" => Self::Seconds,
-            "ms" => Self::Millis,
-            "us" | "µs" => Self::Micros,
-            "ns" => Self::Nanos,
-            _ => return None,
-        })
-    }
-
-    const fn nanos(self) -> i64 {
-        match self {
-            Self::Seconds => SECOND,
-            Self::Millis => 1_000_000,
-            Self::Micros => 1_000,
-            Self::Nanos => 1,
-        }
-    }
-}
-
-/// Parses a duration as nanoseconds: `0.123`, `12ms`, `1.5`. `unit` is the unit of a number without one. Durations above a day
-/// are rejected.
-pub(crate) fn duration(text: &[u8], unit: DurationUnit) -> Option<u64> {
-    let text = text.trim_ascii();
-    let digits_of = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, rest) = text.split_at(digits_of(text));
-    let (fraction, name) = match rest.split_first() {
-        Some((b'.', rest)) => {
-            let (fraction, name) = rest.split_at(digits_of(rest));
-            (nanos_of_fraction(fraction)?, name)
-        }
-        _ => (0, rest),
-    };
-    let unit = match name {
-        b"" => unit,
-        name => DurationUnit::named(std::str::from_utf8(name).ok()?)?,
-    };
-    let whole = digits(number)?.checked_mul(unit.nanos())?;
-    let fraction = fraction / (SECOND / unit.nanos());
-    let nanos = u64::try_from(whole.checked_add(fraction)?).ok()?;
-    (nanos <= 86_400 * 1_000_000_000).then_some(nanos)
 }
 
 /// The year, month, day, hour, minute and second.
@@ -365,26 +301,6 @@ mod tests {
         for day in 0..80_000 {
             let [year, month, date, ..] = civil(day * 86_400 * SECOND);
             assert_eq!(days(year, month, date), Some(day));
-        }
-    }
-
-    #[test]
-    fn durations_with_and_without_units() {
-        use DurationUnit::{Micros, Millis, Nanos, Seconds};
-        for (text, unit, nanos) in [
-            ("0.123", Seconds, 123_000_000),
-            ("12", Millis, 12_000_000),
-            ("12ms", Seconds, 12_000_000),
-            ("1.5", Millis, 1_500_000),
-            ("7", Micros, 7000),
-            ("929675", Nanos, 929_675),
-            ("0.000929675", Seconds, 929_675),
-            ("250µs", Seconds, 250_000),
-        ] {
-            assert_eq!(duration(text.as_bytes(), unit), Some(nanos), "{text}");
-        }
-        for text in ["-", "", "1h", "99999999", "1.2.3", "-1"] {
-            assert_eq!(duration(text.as_bytes(), Seconds), None, "{text}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Formats numbers, shares and spans of time for people.
 
+use std::borrow::Cow;
+
 /// Formats a number as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -54,6 +56,28 @@ pub(crate) fn moment(timestamp: &str) -> String {
         .get(..19)
         .unwrap_or(timestamp)
         .replacen('T', " ", 1)
+}
+
+/// Whether a character changes how others are shown: it controls a terminal, or the direction of the text around it.
+pub(crate) fn is_control(letter: char) -> bool {
+    let turns = [
+        '\u{200e}'..='\u{200f}',
+        '\u{202a}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+    ];
+    letter.is_control() || turns.iter().any(|turns| turns.contains(&letter))
+}
+
+/// A text from a log with its control characters escaped.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let letters = text.chars().map(|letter| match is_control(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    });
+    Cow::Owned(letters.collect())
 }
 
 /// The first `most` characters.

@@ -38,6 +38,8 @@ pub(crate) struct Brief {
     pub(crate) line: u64,
     pub(crate) duration: u64,
     pub(crate) served: RecordedResponse,
+    /// Whether its decision waits, so that its demand was counted before.
+    pub(crate) waits: bool,
 }
 
 impl Brief {
@@ -51,6 +53,7 @@ impl Brief {
             line: record.line,
             duration: record.duration.unwrap_or(0),
             served,
+            waits: false,
         }
     }
 

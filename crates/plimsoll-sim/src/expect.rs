@@ -232,7 +232,7 @@ impl Expectation {
             phase: summary.phase.clone(),
             expected: format!("{word} {relation} {}", unit.show(self.value)),
             found: match (found, unit) {
-                (Some(found), _) => unit.show(found),
+                (Some(found), _) => unit.show_beside(found, self.value),
                 (None, Unit::Seconds) => "never".to_owned(),
                 (None, _) => "nothing".to_owned(),
             },
@@ -243,9 +243,20 @@ impl Expectation {
 
 impl Unit {
     pub(crate) fn show(self, value: f64) -> String {
-        // Two digits after the point, without trailing zeros.
+        self.show_to(value, 2)
+    }
+
+    /// Formats a value with as many digits as tell it from `other`.
+    pub(crate) fn show_beside(self, value: f64, other: f64) -> String {
+        let differs = |digits: &usize| self.show_to(value, *digits) != self.show_to(other, *digits);
+        let digits = (2..=9).find(differs).unwrap_or(2);
+        self.show_to(value, digits)
+    }
+
+    /// Formats a value with at most so many digits after the point.
+    fn show_to(self, value: f64, digits: usize) -> String {
         let rounded = |value: f64| {
-            let text = format!("{value:.2}");
+            let text = format!("{value:.digits$}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
         match self {

@@ -47,6 +47,9 @@ pub(crate) struct Gauges {
     pub(crate) waiting: u32,
 }
 
+/// The number of requests by which a second may exceed an ideal that the file states, if earlier seconds left as many.
+const TOGETHER: f64 = 10.0;
+
 /// Records a run, in order of time.
 pub(crate) struct Recorder<'s> {
     simulation: &'s Simulation,
@@ -115,7 +118,7 @@ impl<'s> Recorder<'s> {
     /// It is bounded by the capacity of the server, and by the arrivals of this second and those left from earlier seconds. The
     /// number left is what can still be answered before the deadline. With a deadline of a second or less it is 0; work that
     /// takes longer than a second is not cut off at the end of the second. Idle workers that take longer than a second for a
-    /// request can each begin one.
+    /// request can each begin one. An ideal that the file states is a mean: a few requests that come together are not above it.
     fn ideal(&mut self, offered: u64, middle: u64) -> f64 {
         let fluid = fluid::at(self.simulation, middle);
         let stated = self.simulation.ideal.as_ref().map(|ideal| ideal.at(middle));
@@ -126,12 +129,11 @@ impl<'s> Recorder<'s> {
             None => offered as f64,
         };
         let wanted = loops + self.carried;
-        let inside = if stated.is_some() {
-            0.0
-        } else {
-            fluid.inside()
+        let most = match stated {
+            Some(_) => capacity + TOGETHER,
+            None => capacity.max(fluid.inside()),
         };
-        let possible = (self.idle + capacity).min(capacity.max(inside));
+        let possible = (self.idle + capacity).min(most);
         let answered = wanted.min(possible);
         self.idle = possible - answered;
         let later = (seconds(self.simulation.deadline) - 1.0).max(0.0);

@@ -277,6 +277,27 @@ fn an_access_log_with_a_garbage_line_is_simulated_and_the_line_is_said() {
 }
 
 #[test]
+fn an_access_log_that_is_cut_short_is_simulated_as_far_as_it_goes_and_that_is_said() {
+    // It was simulated without a word.
+    let line = b"192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET / HTTP/1.1\" 200 5\n";
+    let length = u16::try_from(line.len()).unwrap();
+    // A gzip header and a stored block, after which another one should follow.
+    let mut log = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 0];
+    log.extend(length.to_le_bytes());
+    log.extend((!length).to_le_bytes());
+    log.extend(line);
+    let dir = Dir::with(&[("a.yaml", OVERLOAD)]);
+    std::fs::write(dir.path("access.log.gz"), log).unwrap();
+    let arguments = ["simulate", "a.yaml", "-q", "--access-log", "access.log.gz"];
+    let output = dir.run(&arguments);
+    assert!(
+        err(&output).starts_with("access.log.gz: it could not be read to its end: after line 1: "),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
 fn the_schema_is_that_of_the_simulator() {
     let dir = Dir::with(&[]);
     let output = dir.run(&["simulate", "--schema"]);

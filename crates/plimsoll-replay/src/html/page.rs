@@ -1,9 +1,7 @@
 //! The parts of a page.
 
-use std::fmt::Write as _;
-
 use crate::report::KeyReport;
-use crate::words::count;
+use crate::words::{count, is_control};
 
 /// The text of a page.
 pub(super) struct Page(pub(super) String);
@@ -90,10 +88,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            letter if letter.is_control() => {
-                // Writing to a string never fails.
-                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(letter));
-            }
+            letter if is_control(letter) => escaped.extend(letter.escape_default()),
             letter => escaped.push(letter),
         }
     }

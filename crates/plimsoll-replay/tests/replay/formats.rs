@@ -1,5 +1,7 @@
 //! Each format, by lines as servers write them.
 
+use std::time::Duration;
+
 use plimsoll_replay::{DurationUnit, LogFormat, Logs, Record};
 
 use crate::support::Dir;
@@ -132,6 +134,20 @@ fn text_of_envoy() {
 }
 
 #[test]
+fn text_of_envoy_as_istio_extends_it() {
+    // Requests inside of a mesh have no X-Forwarded-For, and had no client.
+    let text = "[2026-11-15T12:00:01.250Z] \"GET /a HTTP/2\" 503 UF,URX upstream_reset - \"TLS error\" 1 95 300 - \"-\" \"curl/7\" \"id\" \"example.com\" \"10.0.0.9:80\" outbound|80||svc.ns 10.0.0.1:1 10.0.0.2:80 192.0.2.7:555 - default\n";
+    let (format, all, bad) = read("istio", text, |it| it);
+    assert_eq!((format, bad), (Some("envoy"), 0));
+    assert_eq!(
+        all,
+        [
+            "1794744001250 192.0.2.7 GET /a 503 300000us [example.com] user-agent=curl/7; x-request-id=id"
+        ]
+    );
+}
+
+#[test]
 fn a_format_that_is_said_is_not_guessed() {
     let text = "1794744001.5 GET /a\n1794744002.5\n";
     let (format, all, _) = read("times", text, |it| it);
@@ -145,4 +161,94 @@ fn a_format_that_is_said_is_not_guessed() {
     );
     let (format, all, bad) = read("forced", text, |it| it.format(LogFormat::Combined));
     assert_eq!((format, all.len(), bad), (Some("combined"), 0, 2));
+}
+
+#[test]
+fn moments_and_durations_in_every_form_of_caddy() {
+    // Caddy's `time_format` and `duration_format`. Dates with slashes and durations of several units were bad lines.
+    let forms = [
+        ("1794744001.25", "0.5"),
+        ("1794744001250.0", "\"500ms\""),
+        ("1794744001250000000", "\"0.5s\""),
+        ("\"2026-11-15T12:00:01.250Z\"", "\"1m2.5s\""),
+        ("\"2026-11-15T13:00:01.250+0100\"", "\"1h0m0.5s\""),
+        ("\"2026/11/15 12:00:01.250\"", "\"250µs\""),
+    ];
+    let text: String = forms
+        .iter()
+        .map(|(ts, took)| format!("{{\"ts\":{ts},\"request\":{{\"method\":\"GET\",\"uri\":\"/\"}},\"duration\":{took}}}\n"))
+        .collect();
+    let (_, mut all, bad) = read("caddy", &text, |it| it.window(Duration::from_secs(7200)));
+    all.sort();
+    assert_eq!(bad, 0);
+    assert_eq!(
+        all,
+        [
+            "1794740400750 - GET / 0 3600500000us [] ",
+            "1794743938750 - GET / 0 62500000us [] ",
+            "1794744000750 - GET / 0 500000us [] ",
+            "1794744000750 - GET / 0 500000us [] ",
+            "1794744000750 - GET / 0 500000us [] ",
+            "1794744001249 - GET / 0 250us [] ",
+        ]
+    );
+}
+
+#[test]
+fn brackets_before_the_moment_are_not_the_moment() {
+    // Addresses of IPv6 with a port and names of users with brackets made bad lines.
+    let text = "\
+[2001:db8::7]:4443 - - [15/Nov/2026:12:00:01 +0000] \"GET /a HTTP/1.1\" 200 1
+192.0.2.1 - user[1] [15/Nov/2026:12:00:02 +0000] \"GET /b HTTP/1.1\" 200 1
+192.0.2.1 - - [yesterday] \"GET /c HTTP/1.1\" 200 1 \"-\" \"[15/Nov/2026:12:00:02 +0000] \\\"GET /d\\\" 200\"
+";
+    let (_, all, bad) = read("brackets", text, |it| it);
+    assert_eq!(
+        all,
+        [
+            "1794744001500 2001:db8::7 GET /a 200 - [] ",
+            "1794744002500 192.0.2.1 GET /b 200 - [] ",
+        ]
+    );
+    assert_eq!(bad, 1, "the agent of the last line is not its moment");
+}
+
+#[test]
+fn a_ratio_of_compression_is_not_a_duration() {
+    // nginx' documentation appends "$gzip_ratio", which was read as seconds.
+    let line = |last: &str| {
+        format!(
+            "192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" \"{last}\"\n"
+        )
+    };
+    let (_, all, _) = read("ratio", &[line("3.21"), line("3.210")].concat(), |it| it);
+    assert!(all[1].contains(" 200 - ["), "{all:?}");
+    assert!(all[0].contains(" 200 3210000us ["), "{all:?}");
+}
+
+#[test]
+fn the_mark_of_an_editor_before_the_first_line_is_no_part_of_it() {
+    // The first line of JSON was a bad line, and that of a combined log had no client.
+    let combined = "\u{feff}192.0.2.1 - - [15/Nov/2026:12:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let (_, all, _) = read("mark-combined", combined, |it| it);
+    assert_eq!(all, ["1794744001500 192.0.2.1 GET / 200 - [] "]);
+    let json = "\u{feff}{\"ts\":1794744001.5,\"method\":\"GET\",\"uri\":\"/\"}\n";
+    let (_, all, bad) = read("mark-json", json, |it| it.format(LogFormat::Json));
+    assert_eq!((all.len(), bad), (1, 0));
+}
+
+#[test]
+fn moments_of_lines_may_have_blanks() {
+    // The time after a blank was not read, so the file was not a log.
+    let text = "2026-11-15 12:00:01.5 GET /a\n2026-11-15 13:00:02.5 +0100 POST /b\n2026-11-15 12:00:03.5\n";
+    let (format, all, bad) = read("blanks", text, |it| it);
+    assert_eq!((format, bad), (Some("times"), 0));
+    assert_eq!(
+        all,
+        [
+            "1794744001500 - GET /a 0 - [] ",
+            "1794744002500 - POST /b 0 - [] ",
+            "1794744003500 - GET / 0 - [] ",
+        ]
+    );
 }

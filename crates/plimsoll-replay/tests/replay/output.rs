@@ -1,6 +1,6 @@
 //! A report as text, as JSON and as a page.
 
-use plimsoll_replay::{Replay, Report};
+use plimsoll_replay::{Logs, Replay, Report};
 
 use crate::support::{Dir, config, line};
 
@@ -123,4 +123,60 @@ fn the_page_needs_nothing_else_and_escapes_what_it_shows() {
         );
         assert_eq!(open, closed, "{tag}");
     }
+}
+
+#[test]
+fn lines_of_the_text_that_are_too_long_lose_what_matters_least() {
+    // The suggested share and the number of keys were cut off.
+    let dir = Dir::new("long-lines");
+    let path = format!("/{}", "x".repeat(100));
+    let text: String = (0..900)
+        .map(|it| line(&format!("192.0.2.{}", it % 9), it * 3, &path, 200, 0))
+        .collect();
+    let limits = "limits: { per_client_of_a_long_name: { rate: 100/min, burst: 12, key: client } }\nroutes: [{ match: /**, limits: [per_client_of_a_long_name] }]";
+    let log = Logs::of([dir.file("access-2026-11-15.log", text)]);
+    let replay = Replay::new(config(limits), log);
+    let text = replay.suggest(0.1).run().expect("a report").text();
+    let found = |wanted: &str| text.lines().any(|line| line.contains(wanted));
+    assert!(found("; 9 of 9 keys"), "{text}");
+    assert!(
+        found(" refuses 84.00 %; 550/m, burst 66: 10.00 %"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_a_log_writes_does_not_control_the_terminal() {
+    // A path with an escape sequence was written as it was.
+    let dir = Dir::new("control");
+    let text = line("192.0.2.1", 0, "/\\u001b[1m\\n\\u202e", 200, 0).repeat(2);
+    let limits = "limits: { a: 1/h }\nroutes: [{ match: /**, limits: [a] }]";
+    let report = crate::support::replay(limits, dir.log(text));
+    let text = report.text();
+    assert!(text.contains("GET /\\u{1b}[1m\\n\\u{202e}"), "{text}");
+    let controls = |text: &str| text.replace('\n', "").contains(char::is_control);
+    assert!(!controls(&text) && !controls(&report.html()));
+    assert!(!report.html().contains('\u{202e}'));
+}
+
+#[test]
+fn requests_without_a_route_and_logs_that_are_cut_short_are_noted() {
+    // The text had no word of the former, and the note of the latter came last, where there may be no room.
+    let dir = Dir::new("noted");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    for it in 0..5000 {
+        let line = line("192.0.2.1", it, &format!("/{}", it * 7919 % 5000), 200, 0);
+        std::io::Write::write_all(&mut packed, line.as_bytes()).expect("a buffer");
+    }
+    let mut packed = packed.finish().expect("a buffer");
+    packed.truncate(packed.len() / 2);
+    let limits = "limits: { a: 1/h }\nroutes: [{ match: /1, limits: [a] }]";
+    let report = crate::support::replay(limits, dir.log(packed));
+    assert!(
+        report.notes[0].contains("could not be read to its end"),
+        "{:?}",
+        report.notes
+    );
+    let wanted = "Not limited, because no route matches: ";
+    assert!(report.text().contains(wanted), "{}", report.text());
 }

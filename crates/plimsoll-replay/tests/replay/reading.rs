@@ -272,3 +272,63 @@ fn more_and_longer_keys_than_are_kept_are_refused_and_counted() {
     );
     assert!(report.json().len() < 100_000);
 }
+
+#[test]
+fn a_value_of_csv_may_have_several_lines() {
+    // Each of them was a bad line.
+    let dir = Dir::new("several-lines");
+    let text = "time,path,agent\n1794744001.5,/a,\"one\r\ntwo, \"\"three\"\"\n\n\"\n1794744002.5,/b,\"x\"\n1794744003.5,/c,\"of\ntwo\"";
+    let mut requests = dir.log(text).open().expect("a log");
+    let mut all = Vec::new();
+    while let Some(record) = requests.next() {
+        let agent = record.headers().next().map(|(_, value)| value.to_owned());
+        all.push((record.line(), record.target().to_owned(), agent));
+    }
+    assert_eq!(
+        all,
+        [
+            (2, "/a", "one\r\ntwo, \"three\""),
+            (6, "/b", "x"),
+            (7, "/c", "of\ntwo"),
+        ]
+        .map(|(line, path, agent)| (line, path.to_owned(), Some(agent.to_owned())))
+    );
+    assert_eq!(requests.summaries()[0].lines, 8);
+    // A quote that is never closed costs its own line only, however much follows.
+    let open = "1794744001.5,/open,\"x\n";
+    let rest = "1794744002.5,/b,x\n".repeat(9000);
+    for rest in ["", "1794744002.5,/b,x\n", &rest] {
+        let text = ["time,path,agent\n1794744000.5,/a,x\n", open, rest].concat();
+        let mut requests = dir.log(text).open().expect("a log");
+        assert_eq!(paths(&mut requests).len(), 1 + rest.lines().count());
+        let bad = requests.bad_lines();
+        assert_eq!(
+            (bad.len(), bad[0].line, bad[0].why.as_str()),
+            (1, 3, "its last quote is not closed")
+        );
+    }
+}
+
+#[test]
+fn a_request_that_comes_too_late_to_be_sorted_ends_when_it_ended() {
+    // It held its slot for its whole duration from its place on, far beyond its end.
+    let dir = Dir::new("too-late");
+    let text = [
+        line("192.0.2.1", 100_000, "/quick", 200, 0),
+        line("192.0.2.1", 200_000, "/quick", 200, 0),
+        line("192.0.2.1", 200_500, "/slow", 200, 190_000),
+        line("192.0.2.1", 201_000, "/quick", 200, 0),
+    ];
+    let logs = dir.log(text.concat());
+    let mut requests = logs.open().expect("a log");
+    let mut ends = Vec::new();
+    while let Some(record) = requests.next() {
+        let took = i64::try_from(record.duration_nanos().unwrap_or(0)).expect("a short time");
+        ends.push((record.at_nanos() + took) / 1_000_000 - 1_794_744_000_000);
+    }
+    assert_eq!((requests.late(), ends.len()), (1, 4));
+    assert!(ends.contains(&200_500), "{ends:?}");
+    let limits = "limits: { slots: { concurrency: 1 } }\nroutes: [{ match: /**, limits: [slots] }]";
+    let report = crate::support::replay(limits, logs);
+    assert_eq!(report.refused, 1, "only the one at 200 s was beside it");
+}

@@ -304,6 +304,43 @@ fn the_smallest_limit_that_refuses_little_is_found_by_replaying() {
 }
 
 #[test]
+fn a_suggested_limit_keeps_its_queue() {
+    // Requests that would have waited counted as refused: nine slots were suggested where three are enough.
+    let dir = Dir::new("suggest-queue");
+    let text: String = (0..9)
+        .map(|it| line("192.0.2.1", 1000 + it, "/", 200, 1000))
+        .collect();
+    let limits = "limits: { slots: { concurrency: 5, queue: { bound: 9, timeout: 2500ms } } }\nroutes: [{ match: /**, limits: [slots] }]";
+    let suggested = |replay: Replay| {
+        let report = replay.suggest(0.0).run().expect("a report");
+        report.suggestions.expect("suggestions").limits[0].number
+    };
+    let replay = Replay::new(config(limits), dir.log(text));
+    assert_eq!(suggested(replay.clone()), Some(3));
+    // Clients that are gone after a second and a half can wait for one request only.
+    let hurried = replay.deadline(std::time::Duration::from_millis(1500));
+    assert_eq!(suggested(hurried), Some(5));
+}
+
+#[test]
+fn peaks_are_those_of_the_demand_even_if_it_waits() {
+    // A decision that came after later ones began its second again: three instead of five.
+    let dir = Dir::new("peak-queue");
+    let text = burst("192.0.2.1", 10, 100, 200, "/");
+    let limits = "limits: { pace: { rate: 2/s, burst: 1, key: client, queue: { bound: 3 } } }\nroutes: [{ match: /**, limits: [pace] }]";
+    let replay = Replay::new(config(limits), dir.log(text)).suggest(0.0);
+    let report = replay.run().expect("a report");
+    assert_eq!((report.limits[0].asked, report.requests), (100, 100));
+    let suggestions = report.suggestions.expect("suggestions");
+    let most: Vec<u64> = suggestions.limits[0]
+        .peaks
+        .iter()
+        .map(|it| it.most)
+        .collect();
+    assert_eq!(most, [5, 50, 100]);
+}
+
+#[test]
 fn how_far_it_is_is_told_for_each_pass() {
     let dir = Dir::new("progress");
     let logs = dir.log(burst("192.0.2.1", 0, 17_000, 1, "/"));

@@ -33,13 +33,14 @@ pub struct FleetOutcome {
     pub used: f64,
     /// [`used`](Self::used) while some processes were cut off. `None` without partitions.
     pub used_parted: Option<f64>,
-    /// Jain's fairness index of the admitted requests of each process, relative to its fair part. 1 is perfectly fair.
-    pub fairness: f64,
+    /// Jain's fairness index of the admitted requests of each process, relative to its fair part. 1 is perfectly fair. `None` if no
+    /// request was admitted.
+    pub fairness: Option<f64>,
     /// The smallest ratio of the admitted requests of a process to its fair part. Fair parts divide the admitted requests of all
-    /// processes max-min fair by demand.
-    pub least: f64,
-    /// The largest ratio of the admitted requests of a process to its fair part.
-    pub most: f64,
+    /// processes max-min fair by demand. `None` if no request was admitted.
+    pub least: Option<f64>,
+    /// The largest ratio of the admitted requests of a process to its fair part. `None` if no request was admitted.
+    pub most: Option<f64>,
     /// The number of messages between the processes and the store or the server.
     pub messages: u64,
 }
@@ -50,9 +51,9 @@ impl FleetOutcome {
             FleetMetric::Above => (self.bound > 0.0).then(|| self.above / self.bound),
             FleetMetric::Used => Some(self.used),
             FleetMetric::UsedParted => self.used_parted,
-            FleetMetric::Fairness => Some(self.fairness),
-            FleetMetric::Least => Some(self.least),
-            FleetMetric::Most => Some(self.most),
+            FleetMetric::Fairness => self.fairness,
+            FleetMetric::Least => self.least,
+            FleetMetric::Most => self.most,
         }
     }
 }
@@ -100,9 +101,10 @@ impl Tally {
             bound: self.bound,
             used: used(false).unwrap_or(0.0),
             used_parted: used(true),
-            fairness: fairness(&self.admitted, &fair).unwrap_or(1.0),
-            least: parts.iter().copied().fold(f64::INFINITY, f64::min),
-            most: parts.iter().copied().fold(0.0, f64::max),
+            // One process alone is treated as fairly as possible.
+            fairness: (admitted > 0).then(|| fairness(&self.admitted, &fair).unwrap_or(1.0)),
+            least: parts.iter().copied().min_by(f64::total_cmp),
+            most: parts.iter().copied().max_by(f64::total_cmp),
             messages: self.messages,
         }
     }

@@ -96,7 +96,10 @@ impl FleetReport {
             limit: self.sharing.to_owned(),
             phase: format!("{processes} processes"),
             expected: format!("{word} {} {}", relation.word(), unit.show(wanted.value)),
-            found: found.map_or_else(|| "nothing".to_owned(), |found| unit.show(found)),
+            found: found.map_or_else(
+                || "nothing".to_owned(),
+                |found| unit.show_beside(found, wanted.value),
+            ),
             met: found.is_some_and(|found| relation.holds(found, wanted.value)),
         }
     }

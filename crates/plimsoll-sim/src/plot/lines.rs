@@ -8,8 +8,8 @@ use crate::class::CLASSES;
 use crate::second::Second;
 use crate::{Compared, Simulation};
 
-/// Colours that are distinguishable with any colour vision, after Okabe and Ito.
-const COLORS: [RGBColor; 8] = [
+/// Colours of all known limits. The first six are distinguishable with any colour vision, after Okabe and Ito.
+const COLORS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -18,6 +18,8 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(86, 180, 233),
     RGBColor(120, 80, 40),
     RGBColor(90, 60, 160),
+    RGBColor(170, 30, 80),
+    RGBColor(150, 160, 0),
 ];
 const GREY: RGBColor = RGBColor(150, 150, 150);
 const BLACK: RGBColor = RGBColor(40, 40, 40);
@@ -328,5 +330,17 @@ mod tests {
     fn no_two_limits_have_the_same_colour() {
         let colors: HashSet<_> = (0..40).map(color).map(|it| (it.0, it.1, it.2)).collect();
         assert_eq!(colors.len(), 40);
+    }
+
+    #[test]
+    fn the_colours_of_all_known_limits_are_far_apart() {
+        // The oracle had nearly the blue of the first limit.
+        let away = |a: u8, b: u8| u32::from(a.abs_diff(b)).pow(2);
+        let known = crate::Contender::all().len();
+        for (one, two) in (0..known).flat_map(|one| (0..one).map(move |two| (one, two))) {
+            let (a, b) = (color(one), color(two));
+            let apart = away(a.0, b.0) + away(a.1, b.1) + away(a.2, b.2);
+            assert!(apart > 60 * 60, "{one} and {two}: {a:?} {b:?}");
+        }
     }
 }

@@ -12,7 +12,8 @@ use crate::simulation::{Bursts, Clients, Retries, Traffic};
 
 /// Maximum number of requests a second, and of clients. A larger number is an error.
 const MOST: f64 = 1e6;
-/// The shortest mean think time, in nanoseconds. Clients without one could send requests endlessly at one moment.
+/// The shortest mean think time and the shortest delay of a retry, in nanoseconds. Clients without one could send requests
+/// endlessly at one moment.
 const LEAST_THINKING: f64 = 1e6;
 const RETRY_DELAY: u64 = NANOS / 10;
 
@@ -113,12 +114,19 @@ fn retries(node: &Node) -> Read<Retries> {
         let factor = fraction(node).ok().filter(|it| (1.0..=1000.0).contains(it));
         factor.ok_or_else(|| expected("a number from 1 to 1000", node))
     };
+    let delay = |node: &Node| {
+        let delay = span(node)?;
+        if (delay as f64) < LEAST_THINKING {
+            return Err(expected("a delay of 1ms or longer", node));
+        }
+        Ok(delay)
+    };
     let (refused, failed) = on.unwrap_or((true, false));
     Ok(Retries {
         times: fields.required("times", |node| count(node, 1))?,
-        delay: fields.optional("delay", span)?.unwrap_or(RETRY_DELAY),
+        delay: fields.optional("delay", delay)?.unwrap_or(RETRY_DELAY),
         factor: fields.optional("factor", factor)?.unwrap_or(1.0),
-        most: fields.optional("max_delay", span)?.unwrap_or(u64::MAX),
+        most: fields.optional("max_delay", delay)?.unwrap_or(u64::MAX),
         jitter: fields
             .optional("jitter", share("a part of the delay from 0 to 1"))?
             .unwrap_or(0.5),

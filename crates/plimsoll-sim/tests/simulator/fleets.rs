@@ -33,7 +33,7 @@ fn on_a_good_network_the_limit_is_used_and_divided_fairly() {
         assert!(outcome.above <= outcome.bound, "{outcome:?}");
         assert!(outcome.used > least, "{outcome:?}");
         assert!(
-            outcome.fairness > 0.95 && outcome.least > 0.6,
+            outcome.fairness > Some(0.95) && outcome.least > Some(0.6),
             "{outcome:?}"
         );
         assert_eq!(outcome.used_parted, None);
@@ -70,7 +70,34 @@ fn what_a_partition_costs() {
     let half = one(&half, 1);
     // The others use what those do not.
     assert!(half.used_parted.unwrap() > 0.7, "{half:?}");
-    assert!(half.fairness < 0.95, "{half:?}");
+    assert!(half.fairness.unwrap() < 0.95, "{half:?}");
+}
+
+#[test]
+fn a_fleet_that_admits_nothing_is_neither_fair_nor_unfair() {
+    // It had a fairness of 1, which met expectations, and an infinite least part.
+    for (way, faults) in [
+        (BORROWED, "  loss: 1\n"),
+        (BORROWED, "  demand: 0\n"),
+        (ASSIGNED, "  partitions: [{ from: 0s, to: 30s, part: 1 }]\n"),
+    ] {
+        let lines =
+            format!("{way}{faults}expect: {{ fairness: '>= 0', least: '>= 0', most: '<= 2' }}\n");
+        let report = fleet(&lines).report(1, 1);
+        let outcome = &report.outcomes[0];
+        assert_eq!(outcome.admitted, 0);
+        assert_eq!(
+            (outcome.fairness, outcome.least, outcome.most),
+            (None, None, None)
+        );
+        assert!(
+            report.checks.iter().all(|check| !check.met),
+            "{:?}",
+            report.checks
+        );
+        let text = fleet_text(&report);
+        assert!(!text.contains("inf"), "{text}");
+    }
 }
 
 #[test]
@@ -257,6 +284,6 @@ fleet:
         let outcome = fleet.run(seed).remove(0);
         prop_assert!(outcome.above <= outcome.bound + 1e-6, "{outcome:?}");
         prop_assert!(outcome.admitted + outcome.unlimited + outcome.stale <= outcome.demanded, "{outcome:?}");
-        prop_assert!((0.0..=1.0 + 1e-9).contains(&outcome.fairness), "{outcome:?}");
+        prop_assert!((0.0..=1.0 + 1e-9).contains(&outcome.fairness.unwrap_or(1.0)), "{outcome:?}");
     }
 }

@@ -299,6 +299,17 @@ fn latencies_below_a_millisecond_are_told_in_smaller_units() {
 }
 
 #[test]
+fn an_expectation_that_is_just_missed_shows_by_how_much() {
+    // It read `expected p99 <= 1ms, found 1ms`.
+    let simulation = simulation(
+        "duration: 5s\nrate: 100\nworkers: 10\nservice: 1ms\nexpect: { all: { p99: '<= 1ms' } }",
+    );
+    let compared = Comparison::of(&simulation).test(Contender::none()).run();
+    let check = &compared.checks()[0];
+    assert_eq!((check.met, check.found.as_str()), (false, "1.0004ms"));
+}
+
+#[test]
 fn slow_traffic_is_not_answered_better_than_perfectly() {
     // Each takes more than three seconds: what is answered in a second is not what came in it.
     let simulation =

@@ -209,3 +209,22 @@ fn work_whose_client_has_left_is_done_or_dropped() {
         "each is counted once"
     );
 }
+
+#[test]
+fn slow_traffic_is_not_above_an_ideal_that_is_stated() {
+    // The ideal of each second was cut off at less than one request: 375 %.
+    for (rate, least) in [("0.3", 0.8), ("2", 0.9), ("10", 0.95)] {
+        let lines =
+            format!("duration: 3000s\nrate: {rate}\nideal: {rate}\nworkers: 10\nservice: 10ms");
+        let goodput = run_of(&lines, &Contender::none()).phases[0].goodput;
+        assert!(
+            (least..1.08).contains(&goodput.expect("a goodput")),
+            "{rate}: {goodput:?}"
+        );
+    }
+    // A burst is not answered from what idle seconds before it left.
+    let lines = "duration: 100s\nbursts: { every: 10s, for: 1s, rate: 2000 }\nideal: 200\nworkers: 10\nservice: 50ms";
+    let run = run_of(lines, &Contender::fixed(20));
+    let ideals = run.seconds.iter().map(|second| second.ideal);
+    assert!(ideals.fold(0.0, f64::max) <= 210.0);
+}
