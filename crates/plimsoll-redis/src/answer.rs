@@ -7,6 +7,7 @@ use plimsoll::{Denied, Moment, Reason, Standing};
 use redis::Value;
 
 use crate::StoreError;
+use crate::grants::Grants;
 use crate::rule::{read_moment, read_number};
 
 /// The reply of a script, read part by part.
@@ -25,18 +26,6 @@ pub(crate) struct Answer {
 enum Run {
     Granted(Grants),
     Refused(Refused),
-}
-
-/// The grants of a run: the values of the next one.
-struct Grants {
-    left: u64,
-    more: Option<Duration>,
-    /// The limit is full again after `owed` / `pace`.
-    owed: u64,
-    /// The amount that each further grant adds to `owed`.
-    rise: u64,
-    pace: u64,
-    taken: Moment,
 }
 
 /// The decision of one limit.
@@ -197,39 +186,65 @@ impl Answer {
                 let part = self.part();
                 Err(StoreError::of_key(text(part).unwrap_or_default()))
             }
-            Value::Int(3 | 4) => {
+            Value::Int(4) => {
                 let count = self.number()?;
-                let run = if verdict == Value::Int(3) {
-                    Run::Granted(self.grants(last)?)
-                } else {
-                    let _verdict = self.part();
-                    Run::Refused(self.refused()?)
-                };
-                self.run = Some((count, run));
-                let next = self.next_of_run(limit, cost);
-                next.ok_or_else(|| StoreError::bad_reply(&verdict))
+                let _verdict = self.part();
+                let run = Run::Refused(self.refused()?);
+                self.in_run(count, run, limit, cost)
+            }
+            Value::Int(kind @ (3 | 5 | 6)) => {
+                let count = self.number()?;
+                let run = Run::Granted(self.grants(kind, last)?);
+                self.in_run(count, run, limit, cost)
             }
             _ => Err(StoreError::bad_reply(&verdict)),
         }
+    }
+
+    /// The first decision of a run.
+    fn in_run(
+        &mut self,
+        count: u64,
+        run: Run,
+        limit: u64,
+        cost: u64,
+    ) -> Result<Decided, StoreError> {
+        self.run = Some((count, run));
+        let next = self.next_of_run(limit, cost);
+        next.ok_or_else(|| StoreError::bad_reply(&Value::Nil))
     }
 
     fn next_of_run(&mut self, limit: u64, cost: u64) -> Option<Decided> {
         let (count, run) = self.run.as_mut()?;
         *count = count.checked_sub(1)?;
         Some(match run {
-            Run::Granted(grants) => Decided::Granted(grants.next(limit, cost), grants.taken),
+            Run::Granted(grants) => {
+                let (standing, taken) = grants.next(limit, cost);
+                Decided::Granted(standing, taken)
+            }
             Run::Refused(refused) => Decided::Refused(refused.clone()),
         })
     }
 
-    fn grants(&mut self, last: Moment) -> Result<Grants, StoreError> {
+    /// The grants of a run, after 3, 5 or 6 and their number: see `lua/quick/answer.lua`.
+    fn grants(&mut self, kind: i64, last: Moment) -> Result<Grants, StoreError> {
+        let (left, more, owed) = (self.number()?, self.span()?, self.number()?);
+        let (rise, pace, used, window) = if kind == 5 {
+            (0, 1, self.number()?, self.number()?)
+        } else {
+            (self.number()?, self.number()?, 0, 0)
+        };
+        let step = Duration::from_micros(u64::from(kind == 6));
         Ok(Grants {
-            left: self.number()?,
-            more: self.span()?,
-            owed: self.number()?,
-            rise: self.number()?,
-            pace: self.number()?,
+            left,
+            more,
+            window,
+            used,
+            owed,
+            rise,
+            pace,
             taken: self.taken(last)?,
+            step,
         })
     }
 
@@ -277,20 +292,6 @@ impl Answer {
     }
 }
 
-impl Grants {
-    fn next(&mut self, limit: u64, cost: u64) -> Standing {
-        let full = Duration::from_nanos(self.owed.div_ceil(self.pace.max(1)));
-        let standing = Standing::new(limit, self.left).more_after(self.more);
-        self.skip(1, cost);
-        standing.reset(Some(full))
-    }
-
-    fn skip(&mut self, count: u64, cost: u64) {
-        self.left = self.left.saturating_sub(count.saturating_mul(cost));
-        self.owed = self.owed.saturating_add(count.saturating_mul(self.rise));
-    }
-}
-
 fn text(part: &Value) -> Option<&str> {
     match part {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
@@ -313,50 +314,4 @@ impl Refused {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(parts: &[i64]) -> Answer {
-        let parts = parts.iter().copied().map(Value::Int).collect();
-        Answer::new(Value::Array(parts)).expect("a list")
-    }
-
-    #[test]
-    fn a_run_of_grants_is_told_one_by_one() {
-        // Three at a cost of 2, of which each takes 2 tokens of 1000 parts, and 300 parts come back in a nanosecond.
-        let mut answer = answer(&[3, 3, 8, 4, 2000, 2000, 300, 0, 1, 1, 2, 3, 0]);
-        let mut next = |cost| match answer.decided_of_list(10, cost, Moment::from_nanos(5)) {
-            Ok(Decided::Granted(standing, taken)) => {
-                assert_eq!(taken, Moment::from_nanos(5));
-                let nanos = |span: Option<Duration>| span.map(|span| span.as_nanos());
-                (
-                    standing.remaining,
-                    nanos(standing.more_after),
-                    nanos(standing.reset),
-                )
-            }
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(next(2), (Some(8), Some(4), Some(7)));
-        assert_eq!(next(2), (Some(6), Some(4), Some(14)));
-        assert_eq!(next(2), (Some(4), Some(4), Some(20)));
-        assert_eq!(next(7), (Some(1), Some(2), Some(3)));
-    }
-
-    #[test]
-    fn a_run_of_nothing_is_a_bad_reply() {
-        let last = Moment::ORIGIN;
-        assert!(
-            answer(&[3, 0, 8, 4, 2000, 2000, 0, 0])
-                .decided_of_list(10, 1, last)
-                .is_err()
-        );
-        assert!(answer(&[3, -1, 8]).decided_of_list(10, 1, last).is_err());
-        // No division by 0, whatever a server replies.
-        assert!(
-            answer(&[3, 1, 8, 4, 2000, 2000, 0, 0])
-                .decided_of_list(10, 1, last)
-                .is_ok()
-        );
-    }
-}
+mod tests;

@@ -19,7 +19,6 @@ pub(crate) struct Group {
 }
 
 /// The script arguments of one limit of a decision: see `lua/many.lua`. Those of its rule are shared by all of its decisions.
-#[derive(PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) cost: u64,
     pub(crate) mode: String,
@@ -36,6 +35,12 @@ impl Member {
         first.into_iter().chain(rule).chain(self.last)
     }
 
+    fn is_same(&self, other: &Self) -> bool {
+        // Mostly shared, and then not compared.
+        let rule = Arc::ptr_eq(&self.rule, &other.rule) || self.rule == other.rule;
+        rule && (self.cost, &self.mode, &self.last) == (other.cost, &other.mode, &other.last)
+    }
+
     fn count(&self) -> usize {
         2 + self.rule.len() + self.last.len()
     }
@@ -49,7 +54,11 @@ impl Member {
 impl Group {
     /// Whether both can be answered together.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.in_runs && other.in_runs && self.keys == other.keys && self.members == other.members
+        let same = |(one, other): (&Member, &Member)| one.is_same(other);
+        self.in_runs
+            && other.in_runs
+            && self.keys == other.keys
+            && self.members.iter().zip(&other.members).all(same)
     }
 
     /// Appends `count` such decisions: the number of limits, that of their arguments, the count, and the arguments.

@@ -93,6 +93,7 @@ mod error;
 mod event_reports;
 mod events;
 mod fleet;
+mod grants;
 mod group;
 mod health;
 mod key;

@@ -23,8 +23,8 @@ impl BatchedWork for GroupBatches {
         store: &Store,
         groups: Vec<Group>,
     ) -> Result<Vec<Result<Answer, StoreError>>, StoreError> {
-        let runs = || groups.chunk_by(Group::is_same);
-        let keys = runs().flat_map(|run| &run[0].keys);
+        let runs: Vec<&[Group]> = groups.chunk_by(Group::is_same).collect();
+        let keys = runs.iter().flat_map(|run| &run[0].keys);
         let names: Vec<&[u8]> = keys.map(Vec::as_slice).collect();
         let kinds = groups.iter().flat_map(|group| group.kinds.iter().copied());
         let script = Script::many(kinds, groups.iter().all(|group| group.quick));
@@ -32,7 +32,7 @@ impl BatchedWork for GroupBatches {
         let answer = store
             .evaluate(script, &names, |command| {
                 command.arg("take").arg(&now).arg("");
-                runs().for_each(|run| run[0].write(run.len(), command));
+                runs.iter().for_each(|run| run[0].write(run.len(), command));
             })
             .await?;
         let Value::Array(parts) = answer else {

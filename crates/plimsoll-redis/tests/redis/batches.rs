@@ -31,7 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn words(decision: Decision) -> String {
     match decision {
         Decision::Granted(permit) => {
-            let words = format!("{:?}", permit.standing());
+            let words = format!("{:?} {:?}", permit.standing(), permit.fence());
             permit.forget();
             words
         }

@@ -236,6 +236,34 @@ async fn those_who_wait_share_a_script() {
     assert!(scripts < 160, "{scripts} scripts for 800 decisions");
 }
 
+/// A counter that had counted nothing in the window before was read and answered for each decision.
+#[tokio::test]
+async fn decisions_of_a_run_read_each_key_once() {
+    let server = Server::start();
+    let store = server.store().open().expect("a store");
+    let quota = Quota::per_second(100_000);
+    let limits = [
+        store.limiter("user", TokenBucket::per_second(100_000)),
+        store.limiter("tenant", FixedWindow::new(quota)),
+        store.limiter("region", SlidingCounter::new(quota)),
+    ];
+    let limits = limits.map(|limiter| limiter.expect("a limit"));
+    let decide = |_| {
+        let (store, limits) = (store.clone(), limits.clone());
+        tokio::spawn(async move {
+            let asks = limits.each_ref().map(|it| StoreAsk::new(it, "key", 1));
+            let decision = store.decide_all(&asks).await.expect("a decision");
+            decision.is_admitted()
+        })
+    };
+    let tasks: Vec<_> = (0..100).map(decide).collect();
+    for task in tasks {
+        assert!(task.await.expect("a task"));
+    }
+    let (reads, scripts) = (server.calls("get"), server.scripts_run());
+    assert!(reads <= 3 * scripts, "{reads} reads in {scripts} scripts");
+}
+
 #[tokio::test]
 async fn a_key_that_holds_something_else_fails_its_own_decisions_only() {
     let server = Server::start();

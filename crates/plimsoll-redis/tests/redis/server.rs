@@ -88,9 +88,14 @@ impl Server {
 
     /// How often scripts were run.
     pub(crate) fn scripts_run(&self) -> u64 {
+        self.calls("eval")
+    }
+
+    /// How often commands ran whose names begin so, those in scripts included.
+    pub(crate) fn calls(&self, name: &str) -> u64 {
         let stats = self.cli(&["info", "commandstats"]);
         let calls = |line: &str| {
-            let line = line.strip_prefix("cmdstat_eval")?;
+            let line = line.strip_prefix("cmdstat_")?.strip_prefix(name)?;
             let (_, rest) = line.split_once("calls=")?;
             rest.split(',').next()?.parse::<u64>().ok()
         };

@@ -1,7 +1,10 @@
 
 -- Answers `count` demands in a row that are granted at one cost: what is left after the first, and when there is more; of the
 -- next, less by the cost. All of it is there after `full`; where `pace` is given, after the first at `owed` / `pace`, rounded up,
--- and of every next one at `rise` more.
+-- and of every next one at `rise` more. A sliding counter without a window before answers 5, how many, what is left after the
+-- first, a span, `full`, what is used after the first, and the window: there is more after the span and the window divided by
+-- what is used. Leases answer 6 instead of 3, and each is granted a microsecond after the one before. Where `pace` is 0, nobody
+-- knows when all of it is there.
 local function grant(count, left, more, full, owed, rise, pace)
   if count == 1 then
     out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, left, more, full, stamp

@@ -18,25 +18,26 @@ local function quick(key, at)
     local text = argv[next + 1]
     local cost = text + 0
     if cost == 0 or cost > limit then return nil end
-    for id = next + 2, next + 1 + argv[next] do
-      if used + cost > limit then
-        -- Leases that last longer than new ones were written before the clock stepped back. See concurrency.lua.
-        if micros % 64 == 0 or (first[6] and first[6] - micros > lease / 1000 + 1000) then return nil end
-        out[size + 1], out[size + 2] = 0, 'exhausted'
-        out[size + 3], out[size + 4], out[size + 5] = '', math.max(0, limit - used), ''
-        size = size + 5
-      elseif dry then
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4], out[size + 5] = 1, limit - used, '', '', moment
-        size = size + 5
-      else
-        used = used + cost
-        members[count + 1], members[count + 2] = ends, argv[id] .. ':' .. text
-        count = count + 2
+    local demands = argv[next] + 0
+    local fits = fitting(demands, cost, limit - used)
+    if fits > 0 then
+      grant(fits, limit - (dry and used or used + cost), '', '', 0, 0, 0)
+      if not dry then
+        -- Its moment is that of its number, and each further lease has the next number.
         local rest = fence % 1000000
-        out[size + 1], out[size + 2], out[size + 3], out[size + 4] = 1, limit - used, '', ''
-        out[size + 5] = string.format('%d.%d', (fence - rest) / 1000000, rest * 1000)
-        size, fence = size + 5, fence + 1
+        out[size] = string.format('%d.%d', (fence - rest) / 1000000, rest * 1000)
+        if fits > 1 then out[size - 7] = 6 end
+        for id = next + 2, next + 1 + fits do
+          members[count + 1], members[count + 2] = ends, argv[id] .. ':' .. text
+          count = count + 2
+        end
+        used, fence = used + fits * cost, fence + fits
       end
+    end
+    if fits < demands then
+      -- Leases that last longer than new ones were written before the clock stepped back. See concurrency.lua.
+      if micros % 64 == 0 or (first[6] and first[6] - micros > lease / 1000 + 1000) then return nil end
+      refuse(demands - fits, '', math.max(0, limit - used), '')
     end
     next = next + 2 + argv[next]
   end

@@ -8,7 +8,7 @@ local function granted(place)
   while place < size do
     if out[place + 1] == 1 then
       count, place = count + 1, place + 5
-    elseif out[place + 1] == 3 then
+    elseif out[place + 1] == 3 or out[place + 1] > 4 then
       count, place = count + out[place + 2], place + 8
     else
       return count

@@ -45,15 +45,21 @@ local function quick(key, at)
     if cost == 0 or cost > limit then return nil end
     local fits = fitting(count, cost, left)
     if fits > 0 then
-      -- What is used and what is left add up to the same after each of them: so there is more at the same time, in this window.
-      local same = fits_after(used, before, left + 1) and fits or 1
-      for _ = 1, fits, same do
-        if not dry then used, left = used + cost, left - cost end
-        local more, all = wait(used, left + 1), used > 0 and full or window - passed
-        if left == limit then more, all = '', '' end
-        grant(same, left, more, all)
-        used, left = used + (same - 1) * cost, left - (same - 1) * cost
+      if not dry then used, left = used + cost, left - cost end
+      local all = used > 0 and full or window - passed
+      if left == limit then
+        grant(fits, left, '', '')
+      elseif before == 0 and fits > 1 then
+        -- The more is used, the sooner the next window has room for one more.
+        out[size + 1], out[size + 2], out[size + 3], out[size + 4] = 5, fits, left, window - passed
+        out[size + 5], out[size + 6], out[size + 7], out[size + 8] = all, used, window, stamp
+        size, stamp = size + 8, 0
+      else
+        -- What is used and what is left add up to the same after each of them. So while the window before counts, there is more at
+        -- the same time.
+        grant(fits, left, wait(used, left + 1), all)
       end
+      if not dry then used, left = used + (fits - 1) * cost, left - (fits - 1) * cost end
     end
     if fits < count then
       refuse(count - fits, wait(used, cost), left, used > 0 and full or window - passed)
