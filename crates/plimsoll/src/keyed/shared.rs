@@ -44,6 +44,9 @@ pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 const SWEEP_EVERY: u64 = 1_000_000;
 const SWEPT_AT_ONCE: usize = 1024;
 
+/// How far sweeping may be behind, and is made up for: a tick of the kernel's coarse clock is up to ten milliseconds.
+const BEHIND: u64 = 10_000_000;
+
 impl<K, R: Rule> Shard<K, R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table<K, R>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -287,7 +290,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     #[cold]
     fn sweep_next(&self, now: Moment, due: u64) {
-        let next = now.plus_nanos(SWEEP_EVERY).as_nanos();
+        let begins = now.as_nanos().saturating_sub(BEHIND);
+        let next = due.max(begins).saturating_add(SWEEP_EVERY);
         let mine =
             self.next_sweep
                 .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
