@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use super::Plan;
-use super::child::{ask_with, resident, warmed_up};
+use super::child::{Variables, ask_with, resident, warmed_up};
 use super::contenders::{LASTING, Limit, OURS};
 use super::floors::{NOTHING, ONE_LOAD};
 use super::histogram::Histogram;
@@ -12,9 +12,6 @@ use super::keys::{Key, Spread, sequence};
 use super::peers::GOVERNOR;
 use crate::asking::{now, thread_time};
 use crate::report::Table;
-
-/// Variables of an environment, with their values.
-type Variables = &'static [(&'static str, &'static str)];
 
 /// Who, and what is added to its name and environment.
 const ENTRANTS: [(&str, &str, Variables); 6] = [
