@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Plan;
 use super::child::{Variables, ask_with, resident, warmed_up};
 use super::contenders::{LASTING, Limit, OURS};
-use super::floors::{NOTHING, ONE_LOAD};
+use super::floors::{IN_SEGMENTS, NOTHING, ONE_LOAD};
 use super::histogram::Histogram;
 use super::keys::{Key, Spread, sequence};
 use super::peers::GOVERNOR;
@@ -14,13 +14,14 @@ use crate::asking::{now, thread_time};
 use crate::report::Table;
 
 /// Who, and what is added to its name and environment.
-const ENTRANTS: [(&str, &str, Variables); 6] = [
+const ENTRANTS: [(&str, &str, Variables); 7] = [
     (OURS, "", &[]),
     (OURS, HUGE, HUGE_PAGES),
     (GOVERNOR, "", &[]),
     (NOTHING, "", &[]),
     (ONE_LOAD, "", &[]),
     (ONE_LOAD, HUGE, HUGE_PAGES),
+    (IN_SEGMENTS, "", &[]),
 ];
 const HUGE: &str = ", huge pages";
 /// Has glibc advise the kernel to use huge pages.
