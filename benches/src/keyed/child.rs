@@ -2,7 +2,8 @@
 //! before would count for those who come after, and only processes can be several of a fleet.
 
 use std::env;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::process::Command;
 
 use super::contenders::{self, Entrant, Limit, Limiter};
@@ -13,13 +14,16 @@ use crate::redis::fairness::{self, FAIRNESS};
 /// The argument that makes this program such a process.
 pub(crate) const CHILD: &str = "--child";
 
+/// Variables of an environment, with their values.
+pub(super) type Variables = &'static [(&'static str, &'static str)];
+
 /// Runs this program once more, with `args`, and returns what it says.
 pub(super) fn ask(args: &[&str]) -> Option<String> {
     ask_with(args, &[])
 }
 
 /// The same with more in its environment.
-pub(super) fn ask_with(args: &[&str], environment: &[(&str, &str)]) -> Option<String> {
+pub(super) fn ask_with(args: &[&str], environment: Variables) -> Option<String> {
     let program = env::current_exe().ok()?;
     let mut command = Command::new(program);
     let command = command.envs(environment.iter().copied());
@@ -58,9 +62,13 @@ pub(super) fn warmed_up<K: Key>(name: &str) -> Option<(Entrant<K>, Box<dyn Limit
     Some((entrant, limiter))
 }
 
-/// The bytes of this process that are in memory. Unlike `statm`, exact on many processors.
+/// The bytes of this process that are in memory. Unlike `statm`, exact on many processors. It allocates nothing: a block in the
+/// heap above a table would keep the memory of the table.
 pub(super) fn resident() -> u64 {
-    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let mut text = [0; 2048];
+    let rollup = File::open("/proc/self/smaps_rollup");
+    let length = rollup.and_then(|mut file| file.read(&mut text));
+    let rollup = std::str::from_utf8(&text[..length.unwrap_or(0)]).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kilobytes.unwrap_or_default() * 1024

@@ -54,7 +54,8 @@ impl Limit {
 /// What is taken of a [generous](Limit::generous) bucket so that its key is not forgotten while it is measured.
 pub(crate) const LASTING: u32 = 3600;
 
-/// A limit for each key. The loops are part of it, so that they are compiled with it.
+/// A limit for each key. The loops are part of it, so that they are compiled with it; a decision is compiled in line, as in a
+/// caller that asks in one place.
 pub(crate) trait Limiter<K>: Sync {
     /// Asks for one; whether it was granted.
     fn ask(&self, key: &K) -> bool;
@@ -183,6 +184,7 @@ fn ours<K: Hash + Eq>(limit: &Limit, clock: Clock) -> Keyed<K, TokenBucket> {
 }
 
 impl Limiter<u64> for Keyed<u64, TokenBucket> {
+    #[inline(always)]
     fn ask(&self, key: &u64) -> bool {
         granted(self.try_acquire(key, 1))
     }
@@ -196,6 +198,7 @@ impl<T> Limiter<String> for Keyed<T, TokenBucket>
 where
     T: Hash + Eq + Borrow<str> + From<String> + Send + Sync,
 {
+    #[inline(always)]
     fn ask(&self, key: &String) -> bool {
         granted(self.try_acquire(key.as_str(), 1))
     }

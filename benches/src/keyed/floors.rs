@@ -1,7 +1,7 @@
 //! What no table of limits can do without: reading the key, finding a place in memory by it, and changing a
 //! word there. Each on a published word for a clock and on the processor's counter, since reading the latter keeps
-//! the processor from looking ahead to the next key. The last one adds what a table needs that can also grow: a lock for each of its
-//! shards, on the clock that ours read by default.
+//! the processor from looking ahead to the next key. The last ones add what a table needs that can also grow: a lock for each of its
+//! shards, on the clock that ours read by default; and segments, without which it has to be moved as a whole when it grows.
 
 use std::hash::BuildHasher;
 use std::hint::black_box;
@@ -18,6 +18,8 @@ use crate::floors::{Counts, PUBLISHED, refuse, swap_in};
 
 pub(crate) const NOTHING: &str = "nothing but reading the key";
 pub(crate) const ONE_LOAD: &str = "lock-free, 16 bytes an entry, word for a clock";
+pub(crate) const IN_SEGMENTS: &str =
+    "64 locks, segments of 16 bytes an entry, kernel's coarse clock, answers whole and counted";
 
 pub(super) fn all<K: Key>() -> Vec<Entrant<K>> {
     let floor = |name, make| Entrant::new(Floor, name, Worth::Floor, make);
@@ -36,12 +38,31 @@ pub(super) fn all<K: Key>() -> Vec<Entrant<K>> {
         ),
         floor(
             "64 locks, 16 bytes an entry, kernel's coarse clock",
-            |limit| Box::new(Locked::new(limit, plimsoll::Clock::system(), false)),
+            |limit| {
+                Box::new(Locked::<_, Piece>::new(
+                    limit,
+                    plimsoll::Clock::system(),
+                    false,
+                ))
+            },
         ),
         floor(
             "64 locks, 16 bytes an entry, kernel's coarse clock, answers whole and counted",
-            |limit| Box::new(Locked::new(limit, plimsoll::Clock::system(), true)),
+            |limit| {
+                Box::new(Locked::<_, Piece>::new(
+                    limit,
+                    plimsoll::Clock::system(),
+                    true,
+                ))
+            },
         ),
+        floor(IN_SEGMENTS, |limit| {
+            Box::new(Locked::<_, Vec<Piece>>::new(
+                limit,
+                plimsoll::Clock::system(),
+                true,
+            ))
+        }),
     ]
 }
 
@@ -60,6 +81,7 @@ struct Nothing {
 }
 
 impl<K: Key> Limiter<K> for Nothing {
+    #[inline(always)]
     fn ask(&self, key: &K) -> bool {
         black_box(key.touch());
         self.answer
@@ -131,6 +153,7 @@ impl<K, C> Unsynchronised<K, C> {
 }
 
 impl<K: Key, C: Time> Limiter<K> for Unsynchronised<K, C> {
+    #[inline(always)]
     fn ask(&self, key: &K) -> bool {
         self.take(key, 1)
     }
@@ -208,6 +231,7 @@ impl<C> LockFree<C> {
 }
 
 impl<K: Key, C: Time> Limiter<K> for LockFree<C> {
+    #[inline(always)]
     fn ask(&self, key: &K) -> bool {
         self.take(key, 1)
     }
@@ -221,28 +245,25 @@ impl<K: Key, C: Time> Limiter<K> for LockFree<C> {
 
 /// The same entries in tables behind locks. They never grow and forget nothing; the answer is yes or no, and nobody counts it, unless
 /// it is to say as much as ours.
-struct Locked<C> {
+struct Locked<C, P> {
     whole: bool,
     counts: Counts,
-    shards: Box<[Shard]>,
+    shards: Box<[Shard<P>]>,
     hasher: DefaultHashBuilder,
     bucket: Bucket,
     clock: C,
 }
 
-/// A key and a state.
-type Pair = (u64, u64);
-
 #[repr(align(128))]
-struct Shard(Mutex<Box<[Pair]>>);
+struct Shard<P>(Mutex<P>);
 
-impl<C> Locked<C> {
+impl<C, P: Places> Locked<C, P> {
     fn new(limit: &Limit, clock: C, whole: bool) -> Self {
         const SHARDS: usize = 64;
         let keys = limit.keys / SHARDS;
         // A shard may have some more keys than others.
         let places = keys + keys / 2 + 64;
-        let shard = |_| Shard(Mutex::new(vec![(0, 0); places].into()));
+        let shard = |_| Shard(Mutex::new(P::of(places)));
         Self {
             whole,
             counts: Counts::default(),
@@ -254,23 +275,57 @@ impl<C> Locked<C> {
     }
 }
 
-/// The state of a key, which is added if it is not there.
-#[inline]
-fn state(places: &mut [Pair], hash: u64, word: u64) -> &mut u64 {
-    // The leading bits are those that do not say which shard it is.
-    let home = (u128::from(hash) * places.len() as u128) >> 64;
-    let mut place = usize::try_from(home).unwrap_or(0);
-    while places[place].0 != word && places[place].0 != 0 {
-        place += 1;
-        if place == places.len() {
-            place = 0;
-        }
-    }
-    places[place].0 = word;
-    &mut places[place].1
+/// Where the states of a shard are.
+trait Places: Send + 'static {
+    /// So many of them.
+    fn of(places: usize) -> Self;
+
+    /// The state of a key, which is added if it is not there.
+    fn state(&mut self, hash: u64, word: u64) -> &mut u64;
 }
 
-impl<K: Key, C: Time> Limiter<K> for Locked<C> {
+/// Keys and states in one piece of memory.
+type Piece = Box<[(u64, u64)]>;
+
+impl Places for Piece {
+    fn of(places: usize) -> Self {
+        vec![(0, 0); places].into()
+    }
+
+    #[inline]
+    fn state(&mut self, hash: u64, word: u64) -> &mut u64 {
+        // The leading bits are those that do not say which shard it is.
+        let home = (u128::from(hash) * self.len() as u128) >> 64;
+        let mut place = usize::try_from(home).unwrap_or(0);
+        while self[place].0 != word && self[place].0 != 0 {
+            place += 1;
+            if place == self.len() {
+                place = 0;
+            }
+        }
+        self[place].0 = word;
+        &mut self[place].1
+    }
+}
+
+/// Several of them, of which another bit of the hash each says which it is.
+impl Places for Vec<Piece> {
+    fn of(places: usize) -> Self {
+        let segments = (places / 3072 + 1).next_power_of_two();
+        (0..segments)
+            .map(|_| Piece::of(places / segments + 1))
+            .collect()
+    }
+
+    #[inline]
+    fn state(&mut self, hash: u64, word: u64) -> &mut u64 {
+        let mask = self.len() - 1;
+        self[(hash >> 16) as usize & mask].state(hash, word)
+    }
+}
+
+impl<K: Key, C: Time, P: Places> Limiter<K> for Locked<C, P> {
+    #[inline(always)]
     fn ask(&self, key: &K) -> bool {
         self.take(key, 1)
     }
@@ -286,7 +341,7 @@ impl<K: Key, C: Time> Limiter<K> for Locked<C> {
         )]
         let shard = &self.shards[hash as usize & (self.shards.len() - 1)];
         let mut places = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let full_at = state(&mut places, hash, word);
+        let full_at = places.state(hash, word);
         let before = (*full_at).max(now);
         let taken = self.bucket.taken(*full_at, now, cost);
         if let Some(taken) = taken {

@@ -4,26 +4,24 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use super::Plan;
-use super::child::{ask_with, resident, warmed_up};
+use super::child::{Variables, ask_with, resident, warmed_up};
 use super::contenders::{LASTING, Limit, OURS};
-use super::floors::{NOTHING, ONE_LOAD};
+use super::floors::{IN_SEGMENTS, NOTHING, ONE_LOAD};
 use super::histogram::Histogram;
 use super::keys::{Key, Spread, sequence};
 use super::peers::GOVERNOR;
 use crate::asking::{now, thread_time};
 use crate::report::Table;
 
-/// Variables of an environment, with their values.
-type Variables = &'static [(&'static str, &'static str)];
-
 /// Who, and what is added to its name and environment.
-const ENTRANTS: [(&str, &str, Variables); 6] = [
+const ENTRANTS: [(&str, &str, Variables); 7] = [
     (OURS, "", &[]),
     (OURS, HUGE, HUGE_PAGES),
     (GOVERNOR, "", &[]),
     (NOTHING, "", &[]),
     (ONE_LOAD, "", &[]),
     (ONE_LOAD, HUGE, HUGE_PAGES),
+    (IN_SEGMENTS, "", &[]),
 ];
 const HUGE: &str = ", huge pages";
 /// Has glibc advise the kernel to use huge pages.
@@ -81,9 +79,11 @@ pub(super) fn child(args: &[&str]) -> Option<String> {
         let key = u64::of(id);
         let start = clock.raw();
         black_box(limiter.take(&key, LASTING));
-        times.add(clock.delta_as_nanos(start, clock.raw()));
+        let wall = clock.delta_as_nanos(start, clock.raw());
+        times.add(wall);
         let before = std::mem::replace(&mut spent, thread_time());
-        longest = longest.max(spent - before);
+        // The kernel may charge a thread that it has interrupted with more than has passed since.
+        longest = longest.max(Duration::from_nanos(wall).min(spent - before));
     }
     let bytes = resident().saturating_sub(before) as f64 / count as f64;
     let keys = sequence::<u64>(Spread::Uniform, count, HITS);

@@ -94,6 +94,7 @@ where
     C: governor::clock::Clock + Sync,
     C::Instant: Sync,
 {
+    #[inline(always)]
     fn ask(&self, key: &K) -> bool {
         granted(self.check_key(key))
     }
@@ -122,6 +123,7 @@ struct Gcra<K: Key> {
 }
 
 impl<K: Key> Limiter<K> for Gcra<K> {
+    #[inline(always)]
     fn ask(&self, key: &K) -> bool {
         self.take(key, 1)
     }
@@ -158,6 +160,7 @@ fn coarse() -> CoarseClock {
 }
 
 impl<C: clock_lib::Clock + Clone + Sync> Limiter<u64> for rate_net::RateLimiter<C> {
+    #[inline(always)]
     fn ask(&self, key: &u64) -> bool {
         allowed(self.check(*key))
     }
@@ -176,6 +179,7 @@ impl<C: clock_lib::Clock + Clone + Sync> Limiter<u64> for rate_net::RateLimiter<
 }
 
 impl<C: clock_lib::Clock + Clone + Sync> Limiter<String> for rate_net::RateLimiter<C> {
+    #[inline(always)]
     fn ask(&self, key: &String) -> bool {
         allowed(self.check_bytes(key))
     }
@@ -214,6 +218,7 @@ impl Throttlecrab {
 }
 
 impl Limiter<String> for Throttlecrab {
+    #[inline(always)]
     fn ask(&self, key: &String) -> bool {
         self.take(key, 1)
     }
@@ -261,6 +266,7 @@ impl Limitador {
 }
 
 impl Limiter<String> for Limitador {
+    #[inline(always)]
     fn ask(&self, key: &String) -> bool {
         self.take(key, 1)
     }

@@ -2,12 +2,16 @@
 //!
 //! A table is filled; then a hundredth of its keys are asked for, over and over, while all others go idle. Who
 //! does not forget by itself is tidied and shrunk after every step.
+//!
+//! Nothing else is allocated meanwhile, except in the rows that say so: a block that the rest of a program allocates
+//! above a table keeps the memory below it in glibc's heap.
 
+use std::hint::black_box;
 use std::time::Duration;
 
 use super::Plan;
 use super::asked::Walk;
-use super::child::{self, resident, warmed_up};
+use super::child::{Variables, ask_with, resident, warmed_up};
 use super::contenders::{self, Limit, OURS};
 use super::keys::Key;
 use super::memory::is_a_table;
@@ -15,6 +19,17 @@ use crate::asking::now;
 use crate::report::{Series, Table, marked};
 
 const STEPS: u32 = 10;
+
+/// Ours in a program that allocates so many small blocks when the table is full, and keeps them; and the same where
+/// glibc maps the large blocks each by itself.
+const AMONG_OTHERS: [(&str, Variables); 2] = [
+    ("plimsoll Keyed, small blocks above it", &[]),
+    (
+        "plimsoll Keyed, small blocks above it, blocks from 4 KiB mapped",
+        &[("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=4096")],
+    ),
+];
+const BLOCKS: usize = 1000;
 
 pub(crate) struct Returns {
     kind: &'static str,
@@ -38,11 +53,24 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Returns {
     let entrants = contenders::limiters::<K>()
         .into_iter()
         .filter(|entrant| is_a_table(entrant) && entrant.name.contains(&plan.rounds.who));
-    let rows = entrants.map(|entrant| {
-        let mut series = Series::new(entrant.role, entrant.name);
-        series.samples.extend(measured::<K>(entrant.name, plan));
-        series
+    let ours = contenders::limiters::<K>()
+        .into_iter()
+        .filter(|entrant| entrant.name == OURS);
+    let among_others = ours.flat_map(|entrant| {
+        AMONG_OTHERS.map(|(name, environment)| (entrant.role, name, OURS, BLOCKS, environment))
     });
+    let among_others = among_others.filter(|(_, name, ..)| name.contains(&plan.rounds.who));
+    let alone = entrants.map(|entrant| -> (_, _, _, _, Variables) {
+        (entrant.role, entrant.name, entrant.name, 0, &[])
+    });
+    let rows = alone
+        .chain(among_others)
+        .map(|(role, row, name, blocks, environment)| {
+            let mut series = Series::new(role, row);
+            let sizes = measured::<K>(name, plan, blocks, environment);
+            series.samples.extend(sizes);
+            series
+        });
     Returns {
         kind: K::KIND,
         step: plan.idle / 3,
@@ -50,11 +78,18 @@ pub(super) fn run<K: Key>(plan: &Plan) -> Returns {
     }
 }
 
-fn measured<K: Key>(name: &str, plan: &Plan) -> Option<Sizes> {
+fn measured<K: Key>(
+    name: &str,
+    plan: &Plan,
+    blocks: usize,
+    environment: Variables,
+) -> Option<Sizes> {
     let sizes = |filled: usize, steps: u32| -> Option<Vec<f64>> {
         let idle = plan.idle.as_millis().to_string();
-        let [filled, keys, steps] = [filled, plan.keys, steps as usize].map(|n| n.to_string());
-        let said = child::ask(&["returns", K::KIND, name, &filled, &keys, &idle, &steps])?;
+        let numbers = [filled, plan.keys, steps as usize, blocks].map(|n| n.to_string());
+        let [filled, keys, steps, blocks] = &numbers;
+        let args = ["returns", K::KIND, name, filled, keys, &idle, steps, blocks];
+        let said = ask_with(&args, environment)?;
         let sizes = said.split_whitespace().map(|size| size.parse().ok());
         sizes.collect()
     };
@@ -68,13 +103,17 @@ fn measured<K: Key>(name: &str, plan: &Plan) -> Option<Sizes> {
     })
 }
 
-/// `NAME FILLED KEYS IDLE STEPS`: fills a table made for `KEYS`, goes on with a hundredth of these, and says its
-/// sizes on the way.
+/// `NAME FILLED KEYS IDLE STEPS BLOCKS`: fills a table made for `KEYS`, allocates so many small blocks, goes on with a
+/// hundredth of the keys, and says its sizes on the way.
 pub(super) fn child<K: Key>(args: &[&str]) -> Option<String> {
-    let [name, filled, keys, idle, steps] = args else {
+    let [name, filled, keys, idle, steps, blocks] = args else {
         return None;
     };
-    let [filled, keys] = [filled.parse().ok()?, keys.parse().ok()?];
+    let [filled, keys, blocks]: [usize; 3] = [
+        filled.parse().ok()?,
+        keys.parse().ok()?,
+        blocks.parse().ok()?,
+    ];
     let steps: u32 = steps.parse().ok()?;
     let idle = Duration::from_millis(idle.parse().ok()?);
     let limit = Limit {
@@ -84,12 +123,15 @@ pub(super) fn child<K: Key>(args: &[&str]) -> Option<String> {
     };
     let few: Vec<K> = (0..keys as u64 / 100).map(K::of).collect();
     let (entrant, _warm) = warmed_up::<K>(name)?;
-    let mut sizes = vec![resident()];
+    // Whatever is allocated later lies above the table.
+    let mut sizes = Vec::with_capacity(steps as usize + 2);
+    sizes.push(resident());
     let limiter = (entrant.make)(&limit);
     for id in 0..filled as u64 {
         limiter.ask(&K::of(id));
     }
     sizes.push(resident());
+    let above: Vec<Vec<u8>> = (0..blocks).map(|_| vec![1; 64]).collect();
     let mut walk = Walk::new(&few, 0);
     for _ in 0..steps {
         let start = now();
@@ -100,6 +142,7 @@ pub(super) fn child<K: Key>(args: &[&str]) -> Option<String> {
         limiter.shrink();
         sizes.push(resident());
     }
+    drop(black_box(above));
     let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
     Some(sizes.join(" "))
 }

@@ -62,6 +62,9 @@ pub use hash::{KeyHash, KeyHasher};
 /// that differ from a new one, a new key is refused ([`Reason::KeysFull`](crate::Reason::KeysFull)) or replaces the
 /// least recently used key, as [`when_full`](KeyedBuilder::when_full) sets.
 ///
+/// The memory of evicted keys is freed. With glibc, a block that is allocated later and above it keeps it in the process
+/// for later use, unless that was started with `GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4096`.
+///
 /// # Keys of text
 ///
 /// A `Keyed<String, _>` allocates for each key that it stores. A key type that stores short texts inline, and that

@@ -39,10 +39,11 @@ pub(super) struct Shared<K, R: Rule, S> {
 #[repr(align(64))]
 pub(super) struct Shard<K, R: Rule>(pub(super) Mutex<Table<K, R>>);
 
-/// The interval at which a part of a shard is swept while there is traffic, in nanoseconds, and the least number of
-/// slots swept.
+/// The interval at which a part of a shard is swept while there is traffic, in nanoseconds, the least number of
+/// slots swept, and for how long it is made up for: the kernel's coarse clock has ticks of up to ten milliseconds.
 const SWEEP_EVERY: u64 = 1_000_000;
 const SWEPT_AT_ONCE: usize = 1024;
+const BEHIND: u64 = 10_000_000;
 
 impl<K, R: Rule> Shard<K, R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table<K, R>> {
@@ -287,10 +288,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
 
     #[cold]
     fn sweep_next(&self, now: Moment, due: u64) {
+        let next_sweep = &self.next_sweep;
         let next = now.plus_nanos(SWEEP_EVERY).as_nanos();
-        let mine =
-            self.next_sweep
-                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+        let mine = next_sweep.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_err() {
             return;
         }
@@ -301,7 +301,11 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
             Err(TryLockError::WouldBlock) => None,
         };
         let ended = match table {
-            Some(mut table) if table.is_to_be_swept(now) => self.sweep_some(&mut table, now).0,
+            Some(mut table) if table.is_to_be_swept(now) => {
+                let due = due.max(now.as_nanos().saturating_sub(BEHIND));
+                next_sweep.store(due.saturating_add(SWEEP_EVERY), Ordering::Relaxed);
+                self.sweep_some(&mut table, now).0
+            }
             Some(_) => true,
             None => false,
         };

@@ -70,3 +70,29 @@ fn the_gate_of_a_forgotten_key_follows_the_limit_of_all() {
     rate.replace(TokenBucket::per_second(20), Carry::Reset);
     assert_eq!(gate.snapshot().limit(), 20);
 }
+
+/// A reading of the clock allowed one step of sweeping, so with ticks of four milliseconds it took four times as long.
+#[test]
+fn keys_are_forgotten_as_fast_with_a_clock_of_long_ticks() {
+    let left = |tick: u64| {
+        let time = ManualClock::new();
+        let keyed: Keyed<u32, _> = Keyed::builder(TokenBucket::per_second(1))
+            .clock(time.clock())
+            .build();
+        for key in 0..100_000 {
+            assert!(keyed.try_acquire(&key, 1).is_ok());
+        }
+        time.advance(Duration::from_secs(2));
+        // One call in each millisecond.
+        for milli in 0..40 {
+            if milli % tick == 0 {
+                time.advance(Duration::from_millis(tick));
+            }
+            drop(keyed.try_acquire(&0, 1));
+        }
+        keyed.len()
+    };
+    let [short, long] = [1, 4].map(left);
+    assert!(short < 80_000, "{short}");
+    assert!(long < short + 5000, "{long}, {short}");
+}
