@@ -31,7 +31,8 @@
 //!   cause the latency together. Each time the law believes in a slower server, the minimum time to the next doubles, so
 //!   that such limits do not drift up together ([`raises`]).
 //! - The *shape* of the latencies: waiting adds the same time to all, slower work multiplies them. If the mean and the
-//!   quartile rose by the same factor, the law tries a *larger* limit before it cuts.
+//!   quartile rose by the same factor, the law tries a *larger* limit before it cuts. Work of equal length has no shape; for
+//!   it a larger limit is tried if the past demand, at the new latency, needs less than twice the limit.
 //! - A limit so small that the allowance covers it learns nothing from a smaller one. There the law tries a *larger* one:
 //!   if the throughput grows with it at the same latency, nothing had queued.
 //!

@@ -317,6 +317,24 @@ fn latencies_that_are_longer_in_proportion_are_no_queue() {
     assert!(slower[3].limit > 120.0, "{slower:?}");
 }
 
+/// Work without a shape that became slower: what was asked for needs a little more than the limit, so that is tried, not a cut.
+#[test]
+fn a_demand_that_fits_is_tried_before_a_cut() {
+    let reasons = |slow: Server| {
+        let (mut law, fast) = (Law::new(28.0, 1.0), Server::new(1000.0, 20e6));
+        for number in 0..10 {
+            law.decide(&fast.window(number, law.limit(), Some(12.0)));
+        }
+        feed(&mut law, 10..14, &slow)
+    };
+    let slower = reasons(Server::new(1000.0, 60e6));
+    assert_eq!(slower[1], "try more: as if slower", "{slower:?}");
+    assert_eq!(slower[2], "tried: more brings more", "{slower:?}");
+    let pool = reasons(Server::new(10.0, 20e6));
+    assert!(pool.contains(&"tried: more brings no more"), "{pool:?}");
+    assert_eq!(pool[3], "cut: queue", "{pool:?}");
+}
+
 /// A baseline that was too low by chance is corrected by the next windows under a limit that is as small, and not for ever.
 #[test]
 fn a_baseline_that_one_window_found_is_measured_again() {

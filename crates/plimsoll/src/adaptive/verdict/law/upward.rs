@@ -70,15 +70,20 @@ impl Law {
     /// Tries a larger limit if the work seems slower. Waiting adds the same time to all work; slower work multiplies all latencies, and
     /// so their spread. If after a leap most of the apparent queue is of the second kind, a larger limit is tried before a cut, and
     /// throughput decides (`slow_dependency` of the simulator's example `law`, whose services are skewed: there the quartile rests at
-    /// a limit of which a third seems to queue). Work that is already late needs a smaller limit, not a larger one, and so does a pool
-    /// that was full from the start (`slower_pool`).
+    /// a limit of which a third seems to queue). The shape of work that is not skewed tells nothing; there the past demand decides
+    /// (`shed_dependency`). Work that is already late needs a smaller limit, not a larger one, and so does a pool that was full from
+    /// the start (`slower_pool`).
     pub(super) fn try_stretched(&mut self, read: &Read) -> Option<Decision> {
         let (seen, latency) = (read.seen, read.latency.value);
         let leapt = latency > LEAP * self.base? && !self.leapt(&read.latency);
         if !seen.saturated || !leapt || !self.was_free || seen.overloads > LATE * seen.count {
             return None;
         }
-        if self.waiting(read)? > WAITS {
+        let seems_slower = match self.waiting(read) {
+            Some(share) => share <= WAITS,
+            None => self.demand_fits(read),
+        };
+        if !seems_slower {
             return None;
         }
         if self.stretched.wait > 0 {
@@ -103,6 +108,14 @@ impl Law {
         let (seen, latency) = (read.seen, read.latency.value);
         let own = (seen.time - latency) / (self.shape - 1.0);
         Some(seen.throughput * (latency - own) / read.queue)
+    }
+
+    /// Returns whether the past demand, at the new latency, needs at most as much as the largest trial admits, for work that is not
+    /// skewed. If the server is only slower, one trial ends the refusals, and a cut would double them.
+    fn demand_fits(&self, read: &Read) -> bool {
+        let known = self.asked > 0.0 && self.shape > 0.0 && self.shape < SKEWED;
+        let needed = self.asked * read.seen.time + read.spare;
+        known && read.queue > read.allowance && needed < MOST * self.limit
     }
 
     /// Returns whether the latencies have the shape of work most of which waits.
