@@ -72,7 +72,7 @@ pub(crate) const CONTENDERS: [Contender; 6] = [
 const ENVOY: &str = "envoy";
 /// What the layer has unless it is told otherwise.
 const LOAD_SHEDDING: &str = "limit: { algorithm: verdict, min: 5, initial: 5, max: 500 }
-queue: { bound: 20, timeout: 500ms }";
+queue: { bound: 20, timeout: 250ms }";
 
 impl Contender {
     /// `None` where it is not installed.

@@ -34,8 +34,8 @@ pub fn load_shedding() -> SheddingLayer {
 /// declares ([`EndpointPriority`]), or else that of the header `x-priority` ([`PriorityHeader`]). If the queue is full, the
 /// newest waiter of the lowest class is refused.
 ///
-/// By default requests wait for at most half a second: work for callers that have timed out is wasted, and a caller
-/// with a time-out of a second or more still has half of it left for the work itself. Requests that are refused, at
+/// By default requests wait for at most a quarter of a second: work for callers that have timed out is wasted, and a caller
+/// with a time-out of a second or more still has three quarters of it left for the work itself. Requests that are refused, at
 /// once or after waiting, are answered with 503, without `Retry-After` unless it is [set](Self::retry_full_after),
 /// because the time until there is room is unknown.
 ///
@@ -57,7 +57,7 @@ pub fn load_shedding() -> SheddingLayer {
 /// | [`max`](Self::max) | 500 | more than the minimum |
 /// | [`min_queue`](Self::min_queue) | 20 | at least 1 |
 /// | [`initial_queue`](Self::initial_queue) | 20 | at least the minimum queue |
-/// | [`queue_timeout`](Self::queue_timeout) | 500 ms | |
+/// | [`queue_timeout`](Self::queue_timeout) | 250 ms | |
 /// | [`queue_size`](Self::queue_size) | the square root of the limit, rounded up | |
 /// | [`algorithm`](Self::algorithm) | [`Verdict`] | |
 /// | [`retry_full_after`](Self::retry_full_after) | none | |
@@ -76,7 +76,7 @@ pub struct LoadShed {
 type QueueSize = Box<dyn Fn(&QueueContext) -> u64 + Send + Sync>;
 
 /// The default maximum wait.
-const QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
+const QUEUE_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl LoadShed {
     /// Returns the default settings.
