@@ -29,6 +29,7 @@ use std::time::Duration;
 use plimsoll::Clock;
 use plimsoll_config::ConfigError;
 use plimsoll_engine::Limits;
+use tokio::sync::Notify;
 use tonic::Status;
 
 pub(crate) use http::{admin_router, router as http_router};
@@ -103,6 +104,8 @@ pub(crate) struct Envoy {
     settings: EnvoySettings,
     clock: Clock,
     tree: RwLock<Arc<Tree>>,
+    /// Notified when the tree has been replaced.
+    tree_replaced: Notify,
     limits: Limits,
     /// The windows for which there are override limits, in seconds: all units, and those of requests so far.
     windows: RwLock<BTreeSet<u64>>,
@@ -125,6 +128,7 @@ impl Envoy {
             limits: Limits::new(&config, clock)?,
             clock: clock.clone(),
             tree: RwLock::new(Arc::new(tree)),
+            tree_replaced: Notify::new(),
             windows: RwLock::new(windows),
             replacing: Mutex::default(),
             stats: Stats::default(),
@@ -183,8 +187,13 @@ impl Envoy {
             .unwrap_or_else(PoisonError::into_inner);
         self.put(&tree, &self.windows())?;
         let domains = tree.domain_count();
-        *self.tree.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tree);
+        self.set_tree(tree);
         Ok(domains)
+    }
+
+    fn set_tree(&self, tree: Tree) {
+        *self.tree.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tree);
+        self.tree_replaced.notify_waiters();
     }
 
     /// Replaces the engine limits.

@@ -21,25 +21,46 @@ use super::{Envoy, generate};
 /// Requests with up to this many descriptors are decided without allocating.
 const FEW: usize = 4;
 
+/// The longest time that a request waits for the tree of a configuration whose limits are in place.
+const REPLACED_WITHIN: Duration = Duration::from_secs(5);
+
 impl Envoy {
     /// Decides a request whose domain is in the configuration.
     pub(super) async fn decide(
         &self,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Status> {
-        // During a reload, the limits are replaced a moment before the tree: retry with the new tree.
-        for _ in 0..100 {
-            let tree = self.tree();
-            let mut targets = self.targets(&tree, request)?;
-            replace(&mut targets);
-            if let Some(response) = self.decide_targets(&targets).await? {
-                return Ok(response);
-            }
-            tokio::task::yield_now().await;
+        if let Some(response) = self.decide_by_tree(request).await? {
+            return Ok(response);
         }
-        Err(Status::unavailable(
-            "the configuration is being replaced: ask again",
-        ))
+        // During a reload, the limits are replaced a moment before the tree. The thread of the reload may be interrupted in between
+        // for longer than any number of attempts takes, so the request waits for the new tree.
+        let with_new_tree = async {
+            loop {
+                let replaced = self.tree_replaced.notified();
+                if let Some(response) = self.decide_by_tree(request).await? {
+                    return Ok(response);
+                }
+                replaced.await;
+            }
+        };
+        let decided = tokio::time::timeout(REPLACED_WITHIN, with_new_tree).await;
+        decided.unwrap_or_else(|_| {
+            Err(Status::unavailable(
+                "the configuration is being replaced: ask again",
+            ))
+        })
+    }
+
+    /// Decides by the present tree. `None` if a limit was removed by a reload.
+    async fn decide_by_tree(
+        &self,
+        request: &RateLimitRequest,
+    ) -> Result<Option<RateLimitResponse>, Status> {
+        let tree = self.tree();
+        let mut targets = self.targets(&tree, request)?;
+        replace(&mut targets);
+        self.decide_targets(&targets).await
     }
 
     /// Decides all targets. `None` if a limit was removed by a reload.
@@ -324,4 +345,56 @@ fn descriptor_result(counted: &Counted, outcome: Outcome, now: Duration) -> Desc
 fn all_quotas_over(each: &[DescriptorResult<'_>]) -> bool {
     let mut quotas = each.iter().filter(|result| result.quota).peekable();
     quotas.peek().is_some() && quotas.all(|result| result.over && !result.shadow)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use plimsoll::Clock;
+
+    use super::super::proto::{Entry, RateLimitDescriptor, RateLimitRequest};
+    use super::super::{Envoy, EnvoySettings, load};
+
+    /// A request was answered as unavailable if the thread of a reload was interrupted for longer than a hundred attempts took.
+    #[tokio::test]
+    async fn a_request_waits_for_the_tree_of_a_reload() {
+        let tree = |key: &str| {
+            let text = format!(
+                "{{ domain: d, descriptors: [{{ key: {key}, rate_limit: {{ unit: hour, requests_per_unit: 9 }} }}] }}"
+            );
+            load::load(&[(PathBuf::from("a.yaml"), text)], false).expect("a configuration")
+        };
+        let envoy = Envoy::new(EnvoySettings::default(), &Clock::precise());
+        let envoy = Arc::new(envoy.expect("a service"));
+        let put = |key: &str| {
+            let tree = tree(key);
+            let put = envoy.put(&tree, &envoy.windows());
+            put.expect("limits in place");
+            tree
+        };
+        envoy.set_tree(put("old"));
+        let new = put("new");
+        let request = RateLimitRequest {
+            domain: "d".to_owned(),
+            descriptors: vec![RateLimitDescriptor {
+                entries: vec![Entry {
+                    key: "old".to_owned(),
+                    value: "v".to_owned(),
+                }],
+                ..RateLimitDescriptor::default()
+            }],
+            hits_addend: 0,
+        };
+        let asking = Arc::clone(&envoy);
+        let decided = tokio::spawn(async move { asking.decide(&request).await });
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!decided.is_finished());
+        envoy.set_tree(new);
+        let response = decided.await.expect("no panic").expect("an answer");
+        assert!(response.statuses[0].current_limit.is_none());
+    }
 }
