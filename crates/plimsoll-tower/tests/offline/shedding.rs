@@ -224,7 +224,7 @@ fn who_waits_too_long_is_sent_away_like_one_who_finds_the_queue_full() {
 
 /// The line that everybody copies let requests wait for ever.
 #[test]
-fn nobody_waits_for_longer_than_half_a_second_unless_told() {
+fn nobody_waits_for_longer_than_a_quarter_of_a_second_unless_told() {
     for (told, refused) in [(true, false), (false, true)] {
         let time = ManualClock::new();
         let mut shed = LoadShed::new().min(1).initial(1).clock(time.clock());
@@ -235,7 +235,7 @@ fn nobody_waits_for_longer_than_half_a_second_unless_told() {
         let mut server = Server::new(&layer);
         let _inside = server.occupy("normal");
         let mut waiting = server.occupy("normal");
-        time.advance(Duration::from_millis(499));
+        time.advance(Duration::from_millis(249));
         assert!(waiting.answer().is_none());
         time.advance(Duration::from_millis(2));
         assert_eq!(waiting.answer().is_some(), refused);
