@@ -24,15 +24,16 @@ impl TokenBucket {
     #[inline(always)]
     fn take_nanos(&self, word: u64, now: Moment, price: u64) -> PackedTake {
         let elapsed = now.nanos_since(self.origin);
-        let next = word.max(elapsed).wrapping_add(price);
-        // What is missing and the price, which is below 2^64 even if the point is not: the word is below 2^63, and a price
-        // below `REACH`.
-        let wanted = next.wrapping_sub(elapsed);
+        // All of the sums below are below 2^64: the word is below 2^63, a price and the whole bucket are below `REACH`.
+        let missing = word.saturating_sub(elapsed);
+        let wanted = missing + price;
         if wanted > self.short_capacity {
-            let (lacking, missing) = (wanted - self.short_capacity, wanted - price);
+            let lacking = wanted - self.short_capacity;
             let refusal = Refusal::until(now.plus_nanos(lacking));
             return PackedTake::Refused(refusal.with_full_at(now.plus_nanos(missing)));
         }
+        // Not computed from `missing`: the exchange then waits for less of the arithmetic.
+        let next = word.max(elapsed).wrapping_add(price);
         if (elapsed | next) > MASK {
             // Only after centuries.
             return PackedTake::Unpackable;
