@@ -1,9 +1,10 @@
 //! A layer by hand that tells callers what is left, in three or five fields.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::{Future, Ready, ready};
 use std::net::SocketAddr;
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready as poll_ready};
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -84,20 +85,76 @@ where
         let key = self.limit.take(&request);
         let Ok(mut response) = self.service.call(request).into_inner();
         if let Some(key) = key {
-            let standing = self.limit.look(&key);
-            let remaining = standing.remaining.unwrap_or(0);
-            let reset = standing.reset.map_or(0, |reset| reset.as_secs() + 1);
-            let headers = response.headers_mut();
-            headers.reserve(5);
-            if self.all {
-                headers.insert(&POLICY, HeaderValue::from_static(r#""api";q=100000000"#));
-                headers.insert(&RATE_LIMIT, text(br#""api";r="#, remaining));
-            }
-            headers.insert(&LIMIT, HeaderValue::from_static("100000000"));
-            headers.insert(&REMAINING, text(b"", remaining));
-            headers.insert(&RESET, text(b"", reset));
+            tell(&self.limit, &key, self.all, &mut response);
         }
         ready(Ok(response))
+    }
+}
+
+fn tell<L: Limit>(limit: &L, key: &L::Key, all: bool, response: &mut Response<Body>) {
+    let standing = limit.look(key);
+    let remaining = standing.remaining.unwrap_or(0);
+    let reset = standing.reset.map_or(0, |reset| reset.as_secs() + 1);
+    let headers = response.headers_mut();
+    headers.reserve(5);
+    if all {
+        headers.insert(&POLICY, HeaderValue::from_static(r#""api";q=100000000"#));
+        headers.insert(&RATE_LIMIT, text(br#""api";r="#, remaining));
+    }
+    headers.insert(&LIMIT, HeaderValue::from_static("100000000"));
+    headers.insert(&REMAINING, text(b"", remaining));
+    headers.insert(&RESET, text(b"", reset));
+}
+
+/// The same, all five fields, before a service that responds later.
+#[derive(Clone)]
+pub(super) struct Later<S, L: 'static> {
+    pub(super) service: S,
+    pub(super) limit: &'static L,
+}
+
+impl<S, L> Service<Request<Body>> for Later<S, L>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Unpin>,
+    L: Limit<Key: Unpin>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Telling<S::Future, L>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Telling {
+            key: self.limit.take(&request),
+            limit: self.limit,
+            response: self.service.call(request),
+        }
+    }
+}
+
+/// A response that will tell what is left.
+pub(super) struct Telling<F, L: Limit + 'static> {
+    response: F,
+    limit: &'static L,
+    key: Option<L::Key>,
+}
+
+impl<F, L> Future for Telling<F, L>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>> + Unpin,
+    L: Limit<Key: Unpin>,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Ok(mut response) = poll_ready!(Pin::new(&mut self.response).poll(cx));
+        if let Some(key) = &self.key {
+            tell(self.limit, key, true, &mut response);
+        }
+        Poll::Ready(Ok(response))
     }
 }
 

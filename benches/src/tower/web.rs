@@ -186,7 +186,7 @@ pub(super) fn with_fields() -> Vec<Contender<Served, Cost>> {
     ]
 }
 
-fn keyed() -> Keyed<Address, TokenBucket> {
+pub(super) fn keyed() -> Keyed<Address, TokenBucket> {
     Keyed::builder(bucket()).name(NAME).build()
 }
 

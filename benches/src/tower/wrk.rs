@@ -17,9 +17,10 @@ use plimsoll::{Clock, Gate, Queue};
 use plimsoll_tower::answer::Fields;
 use plimsoll_tower::{HttpLimitLayer, RequestLimit};
 use tokio::net::TcpListener;
+use tower::layer::layer_fn;
 
-use super::by_hand::same_lines;
-use super::web::{by_peer, governed, governor, told};
+use super::by_hand::{Later, same_lines};
+use super::web::{by_peer, governed, governor, keyed, told};
 use crate::contender::Role::{self, Floor, Ours, Peer};
 use crate::contender::{Contender, Rounds};
 use crate::report::{Series, Table, marked, quantile};
@@ -30,15 +31,17 @@ pub(crate) const SERVE: &str = "--serve";
 
 const NONE: &str = "no layer";
 const LINES: &str = "no layer, five more lines that are always the same";
+const BY_HAND: &str = "a layer by hand, by address, all 5 fields";
 const RATE: &str = "HttpLimitLayer, a rate by address";
 const FIELDS: &str = "HttpLimitLayer, a rate by address, all 5 fields";
 const SHED: &str = "HttpLimitLayer, adaptive with a queue";
 const GOVERNOR: &str = "tower_governor, by address";
 const GOVERNOR_FIELDS: &str = "tower_governor, by address, 2 fields";
 
-const SERVERS: [(Role, &str); 7] = [
+const SERVERS: [(Role, &str); 8] = [
     (Floor, NONE),
     (Floor, LINES),
+    (Floor, BY_HAND),
     (Ours, RATE),
     (Ours, FIELDS),
     (Ours, SHED),
@@ -66,6 +69,10 @@ pub(crate) fn serve(name: &str, say: impl FnOnce(SocketAddr)) -> Option<()> {
     let app = match name {
         NONE => app,
         LINES => Router::new().route("/", get(async || (same_lines(), "hello"))),
+        BY_HAND => {
+            let limit = &*Box::leak(Box::new(keyed()));
+            app.layer(layer_fn(move |service| Later { service, limit }))
+        }
         RATE => app.layer(HttpLimitLayer::new(by_peer(Clock::system()))),
         FIELDS => app.layer(told(Fields::ALL)),
         SHED => {

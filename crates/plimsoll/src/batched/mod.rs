@@ -8,7 +8,7 @@ use std::time::Duration;
 use self::stocks::{OWNERS, SLOTS, STOCKS, Shared, Stock};
 use crate::grant::Era;
 use crate::limiter::LimiterExt;
-use crate::{Demand, Denied, Gate, Grant, InvalidLimit, Permit, Rule, Snapshot};
+use crate::{Demand, Denied, Gate, InvalidLimit, Moment, Permit, Rule, Snapshot};
 
 /// A rate limiter from which each thread takes permits in batches, for limiters that are a bottleneck themselves.
 ///
@@ -131,25 +131,17 @@ impl<R: Rule> Batched<R> {
         // The clock is read only where there is enough in stock: the limiter reads it by itself.
         let spent = STOCKS.with(|stocks| {
             let stock = &stocks[self.slot()];
-            let enough = stock.has(self.id, demand.cost);
+            let left = stock.left_after(self.id, demand.cost)?;
             // A refused demand must not spend stock: it would count as granted.
-            let open = enough && !self.gate.is_closed();
-            if open {
-                stock.spend(self.gate.now(), demand.cost)
-            } else {
-                None
-            }
+            let open = !self.gate.is_closed();
+            open.then(|| stock.spend(self.gate.now(), demand.cost, left))?
         });
-        match spent {
-            Some((taken, era)) => Ok(self.permit(demand.granted(taken), era)),
-            None => self.restock(demand),
-        }
-    }
-
-    /// A permit for a part of what the gate granted.
-    #[inline]
-    fn permit(&self, grant: Grant, era: Era) -> Permit<'_> {
-        Permit::new(&*self.shared, grant, false).in_era(era)
+        let (taken, era) = match spent {
+            Some(grant) => grant,
+            None => self.restock(demand)?,
+        };
+        // Made here for both, so that it is never in memory: a function that returned it would write it there.
+        Ok(Permit::new(&*self.shared, demand.granted(taken), false).in_era(era))
     }
 
     fn slot(&self) -> usize {
@@ -158,8 +150,9 @@ impl<R: Rule> Batched<R> {
         id % SLOTS
     }
 
+    /// Takes from the limiter, a batch if this thread keeps its rest; returns the moment of the gate's grant.
     #[inline(never)]
-    fn restock(&self, demand: Demand) -> Result<Permit<'_>, Denied> {
+    fn restock(&self, demand: Demand) -> Result<(Moment, Era), Denied> {
         let slot = self.slot();
         // A stock that was just used up stays with its owner; releasing and claiming it again would make all threads
         // write one shared counter.
@@ -201,13 +194,13 @@ impl<R: Rule> Batched<R> {
                 let owner: Weak<Shared> = Arc::downgrade(&self.shared);
                 let _kept = OWNERS.try_with(|owners| owners.set(slot, owner));
             }
-            return Ok(self.permit(demand.granted(taken), era));
+            return Ok((taken, era));
         }
         let permit = self.gate.try_acquire(demand)?;
         self.shared.granted.fetch_add(1, Ordering::Relaxed);
-        let (grant, era) = (permit.grant(), permit.era());
+        let (taken, era) = (permit.grant().taken, permit.era());
         permit.forget();
-        Ok(self.permit(grant, era))
+        Ok((taken, era))
     }
 
     /// Returns the stock of this thread to the limiter.

@@ -66,6 +66,8 @@ pub(super) struct Stock {
     pub(super) until: Moment,
 }
 
+/// In a line of its own, so that finding it is a shift.
+#[repr(align(64))]
 pub(super) struct Slot {
     pub(super) id: Cell<u64>,
     left: Cell<u64>,
@@ -91,18 +93,20 @@ impl Slot {
         }
     }
 
-    /// Whether the stock belongs to this limiter and has enough, too old or not.
+    /// What is left after a demand, if the stock belongs to this limiter and has enough, too old or not.
     #[inline]
-    pub(super) fn has(&self, id: u64, cost: u64) -> bool {
-        self.id.get() == id && cost > 0 && cost <= self.left.get()
+    pub(super) fn left_after(&self, id: u64, cost: u64) -> Option<u64> {
+        let left = self.left.get();
+        (self.id.get() == id && cost > 0 && cost <= left).then(|| left - cost)
     }
 
-    /// Takes from the stock, which [has](Self::has) enough, unless it is too old; returns the moment of the gate's grant.
+    /// Takes from the stock, of which so much is [left](Self::left_after), unless it is too old; returns the moment of the
+    /// gate's grant.
     #[inline]
-    pub(super) fn spend(&self, now: Moment, cost: u64) -> Option<(Moment, Era)> {
+    pub(super) fn spend(&self, now: Moment, cost: u64, left: u64) -> Option<(Moment, Era)> {
         let fresh = now < self.until.get();
         if fresh {
-            self.left.set(self.left.get() - cost);
+            self.left.set(left);
             if cost > 1 {
                 self.surplus.set(self.surplus.get() + cost - 1);
             }

@@ -184,7 +184,8 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> KeyedBuilder<K, R, S> {
         self
     }
 
-    /// Sets the hasher of keys. It should be seeded at random, as the default is, if callers choose the keys.
+    /// Sets the hasher of keys. It should be seeded at random, as the default is, if callers choose the keys. The low bits of a hash
+    /// choose the shard, and the upper half the place within it.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedBuilder<K, R, T> {
         KeyedBuilder {
             keys: PhantomData,

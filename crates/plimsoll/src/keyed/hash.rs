@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
 use foldhash::SharedSeed;
-use foldhash::quality::{FoldHasher, SeedableRandomState};
+use foldhash::fast::{FoldHasher, SeedableRandomState};
 
 /// The default hasher of a [`Keyed`](crate::Keyed) limit: fast, and seeded from the operating system's randomness.
 ///

@@ -25,16 +25,16 @@ pub(super) struct Segment<K> {
     evictable_from: Moment,
 }
 
-/// The bits of a hash that say where a key lies. All bits of the hash have a part in the leading ones, and it is never 0.
-#[inline]
-pub(super) fn tag(hash: u64) -> u32 {
-    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 | 1
-}
-
 impl<K> Segment<K> {
     /// Keys that own memory are compared only if their tags are equal, because comparing them reads that memory.
     /// Others are compared where they lie, and hashed again where they move.
     const TAGGED: bool = needs_drop::<K>();
+
+    /// The bits of a hash that say where a key lies; not 0 where the tags of keys are kept.
+    #[inline]
+    pub(super) fn tag(hash: u64) -> u32 {
+        ((hash >> 32) as u32).max(u32::from(Self::TAGGED))
+    }
 
     pub(super) fn new(slots: usize) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl<K> Segment<K> {
     }
 
     /// Where a key lies.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find<Q>(&self, tag: u32, key: &Q) -> Option<usize>
     where
         K: Borrow<Q>,

@@ -56,9 +56,9 @@ impl<K: Hash + Eq, R: Rule + Clone, S: BuildHasher> Shared<K, R, S> {
     #[inline]
     pub(super) fn locate<Q: Hash + ?Sized>(&self, key: &Q) -> (usize, u64) {
         let hash = self.hasher.hash_one(key);
-        // The table within a shard uses the low and the very highest bits.
-        let shard = (hash >> 40) as usize & (self.shards.len() - 1);
-        (shard, hash)
+        // The table within a shard uses the upper half.
+        let shard = hash & (self.shards.len() as u64 - 1);
+        (usize::try_from(shard).unwrap_or(0), hash)
     }
 
     /// Locks the table of a shard, with words that are valid at `now`.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::segment::Entry;
 use super::shared::Shared;
 use super::table::Table;
-use super::wide::{LOOK_AGAIN, place};
+use super::wide::LOOK_AGAIN;
 use super::word::Word;
 use crate::{Denied, Moment, Packed, PackedTake, Refusal, Rule, Standing};
 
@@ -224,21 +224,19 @@ impl<K: Hash + Eq, R: Rule + Clone> Table<K, R> {
         K: Borrow<Q>,
     {
         let entry = self.entries.find(hash, key)?;
-        if place(entry.word.get()).is_some() {
+        let Some(word) = entry.word.state() else {
             return Some(Short::Left(Left::Open));
-        }
-        Some(
-            match R::Fast::take_packed(&self.rule, entry.word.get(), now, cost) {
-                PackedTake::Taken(next) => {
-                    entry.word.set(next);
-                    Short::Taken(next)
-                }
-                PackedTake::Refused(refusal) if cost == 1 => {
-                    Short::Left(Left::Refused(refusal, self.rule.limit()))
-                }
-                _ => Short::Left(Left::Open),
-            },
-        )
+        };
+        Some(match R::Fast::take_packed(&self.rule, word, now, cost) {
+            PackedTake::Taken(next) => {
+                entry.word.set_state(next);
+                Short::Taken(next)
+            }
+            PackedTake::Refused(refusal) if cost == 1 => {
+                Short::Left(Left::Refused(refusal, self.rule.limit()))
+            }
+            _ => Short::Left(Left::Open),
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::iter::zip;
 
 use self::resizing::{KEPT, SIZES};
-use super::segment::{Entry, Segment, is_too_much, tag};
+use super::segment::{Entry, Segment, is_too_much};
 use crate::Moment;
 
 /// What a search needs comes first.
@@ -70,7 +70,7 @@ impl<K> Slots<K> {
     #[inline]
     fn number(&self, tag: u32) -> usize {
         // Where a key lies in its segment is said by the leading bits.
-        let number = ((tag ^ tag >> 16) & self.mask) as usize;
+        let number = (tag & self.mask) as usize;
         if number < self.segments.len() {
             number
         } else {
@@ -81,15 +81,15 @@ impl<K> Slots<K> {
 
 impl<K: Hash + Eq> Slots<K> {
     /// The tag by which a key is found here.
-    #[inline]
+    #[inline(always)]
     fn tag<Q: Hash + ?Sized>(&self, hash: u64, key: &Q) -> u32 {
         match &self.salt {
-            None => tag(hash),
-            Some(salt) => tag(salt.hash_one(key)),
+            None => Segment::<K>::tag(hash),
+            Some(salt) => Segment::<K>::tag(salted(salt, key)),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn find<Q>(&mut self, hash: u64, key: &Q) -> Option<&mut Entry<K>>
     where
         K: Borrow<Q>,
@@ -263,10 +263,15 @@ impl<K: Hash + Eq> Slots<K> {
     }
 }
 
+#[cold]
+fn salted<Q: Hash + ?Sized>(salt: &RandomState, key: &Q) -> u64 {
+    salt.hash_one(key)
+}
+
 /// What tags keys.
 fn tags<K: Hash>(salt: Option<&RandomState>, hasher: &impl BuildHasher) -> impl Fn(&K) -> u32 {
     move |key| {
-        tag(match salt {
+        Segment::<K>::tag(match salt {
             Some(salt) => salt.hash_one(key),
             None => hasher.hash_one(key),
         })

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::key_gate::GateOfKey;
+use super::word::WIDE;
 use crate::stamp::Stamp;
 use crate::{Moment, Rule};
 
 /// The time after which a state in use is checked again for eviction. Usually no check is needed, because a lease that
 /// ends sets a mark. Only gates that callers hold themselves end without one.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// Set in a word that holds a position instead of a state.
-const WIDE: u64 = 1 << 63;
 
 pub(super) struct Wide<R: Rule> {
     pub(super) what: What<R>,
@@ -40,13 +38,13 @@ pub(super) fn store<R: Rule>(
         wide.push(None);
     }
     wide[place] = Some(one);
-    WIDE | place as u64
+    WIDE | (place as u64 + 1)
 }
 
 /// The position in the word, if it holds one.
 #[inline]
 pub(super) fn place(word: u64) -> Option<usize> {
-    (word & WIDE != 0).then_some((word & !WIDE) as usize)
+    (word & WIDE != 0).then(|| (word & !WIDE) as usize - 1)
 }
 
 impl<R: Rule> Wide<R> {
