@@ -28,15 +28,13 @@ const GOES_WITH: f64 = 0.4;
 /// the baseline has not changed.
 const MEAN_CHANCE: f64 = 3.0;
 const UNMOVED: f64 = 1.5;
-/// The allowance shrinks if the slope is below 0 by this many of its standard errors: windows of a small server are noisy, and a certain
-/// slope comes too late (the class `contention` of the example `law`).
-const SUGGESTED: f64 = 1.0;
-/// The allowance shrinks by the first of these factors, at least to the last. It recovers by the second, or by the third while nothing
-/// queues (`oscillation`).
+/// The allowance shrinks by the first of these factors while the slope is below 0, at least to the last: nothing may queue where each
+/// piece of work too many makes the server slower (the class `contention` of the example `law`). It recovers by the second factor, or
+/// by the third while nothing queues (`oscillation`).
 const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
 const RECOVER: f64 = 1.1;
-const TIGHTEST: f64 = 0.15;
+const TIGHTEST: f64 = 0.01;
 
 /// The weight of a latency below the baseline. A queue makes work slower, never faster, so a latency that is lower by more than
 /// chance is nearer to the truth, and half the baseline is the truth.
@@ -252,7 +250,7 @@ impl Law {
         }
         self.slope.add(self.limit, seen.throughput, seen.count);
         let slope = self.slope.estimate();
-        if slope.is_some_and(|slope| slope.value + SUGGESTED * slope.error < 0.0) {
+        if slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0) {
             self.share = (self.share * TIGHTEN).max(TIGHTEST);
         } else {
             let relax = if queue <= 0.0 { RECOVER } else { RELAX };
