@@ -163,7 +163,7 @@ impl Law {
             return Some(go(self.bursts.most.max(self.min), "cut: a burst was late"));
         }
         let limit = self.let_in(seen).or(back)?;
-        let limit = limit.min(self.bursts.most).min(self.ceiling);
+        let limit = limit.min(self.bursts.most);
         if limit <= self.limit {
             return None;
         }
