@@ -19,12 +19,11 @@
 //! - While the limit does not bind, the latency is that of the server.
 //! - If a larger limit brought as much more throughput, nothing had queued before.
 //! - The *verdict*: if a smaller limit cut the throughput, nothing queues under it. Its latency becomes the baseline, and
-//!   the limit returns to the point at which the larger one began to queue, or beyond it to the demand before the limit
-//!   bound. Before the first cut after a leap of the latency the law takes a second look, because a window that lies
+//!   the limit returns to the larger one, or beyond it to the demand before the limit bound. Before the first cut after a leap of the latency the law takes a second look, because a window that lies
 //!   across a change cannot be compared with another.
 //! - A regression over many small steps ([`slope`]): does the throughput of the last hundred windows follow the limit? If
 //!   it rises with the limit, nothing queues. If it stays the same, something does. If it *falls*, even the allowed queue
-//!   is too long, and less is allowed.
+//!   is too long, and less is allowed; a second regression, which also spans leaps of the limit, tells this too.
 //! - If none of this has happened for a while, a *probe* lowers the limit for one window to measure the remaining latency.
 //!   Probes without news become rarer. If everything that a probe removed had queued, the probe goes further down.
 //! - A latency that rose with the limit is not believed: limits that share a server take throughput from each other, and
@@ -42,8 +41,7 @@
 //! work needs, and the excess is cut. Failures count as overload only if a smaller limit reduces their share. After an
 //! outage of a dependency, in which everything fails, half of the limit is restored at once. Work that ends unheard,
 //! because the client has disconnected, counts as late: more is in flight than the samples account for. A queue that
-//! disappears by itself and leaves the server idle was a burst, and the next one is admitted (`law::bursts`). A limit
-//! above which throughput falls is remembered as a ceiling.
+//! disappears by itself and leaves the server idle was a burst, and the next one is admitted (`law::bursts`).
 //!
 //! Steps are judged only if they are larger than the errors of the two measurements.
 //!

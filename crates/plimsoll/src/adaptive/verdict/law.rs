@@ -84,12 +84,8 @@ pub(super) struct Law {
     probes: Probes,
     failures: Failures,
     slope: Slope,
-    /// How throughput goes with what is in flight while something queues.
-    crowd: Slope,
-    /// Above this more work made the server slower.
-    ceiling: f64,
-    /// The throughput while nothing queued.
-    calm: f64,
+    /// The same, over leaps of the limit.
+    broad: Slope,
     /// The throughput while the limit did not bind, 0 if it did although nothing queued.
     asked: f64,
     /// The latency of the window before, and its limit.
@@ -160,9 +156,7 @@ impl Law {
             probes: Probes::new(),
             failures: Failures::new(),
             slope: Slope::new(),
-            crowd: Slope::wide(),
-            ceiling: f64::INFINITY,
-            calm: 0.0,
+            broad: Slope::wide(),
             asked: 0.0,
             last: f64::INFINITY,
             last_limit: f64::INFINITY,
@@ -296,7 +290,6 @@ impl Law {
 
     fn decide_by(&mut self, read: &Read, failures: Ask) -> Decision {
         let (seen, queue) = (&read.seen, read.queue);
-        let thrashes = self.watch_crowd(read);
         if let Some(decision) = self.end_more(read) {
             return decision;
         }
@@ -317,9 +310,6 @@ impl Law {
         }
         if seen.saturated && queue > read.allowance {
             return self.cut(read);
-        }
-        if thrashes && self.limit > self.ceiling {
-            return go(self.ceiling, "cut: more makes it slower");
         }
         if let Ask::AtMost(limit) = failures {
             return self.back_off(limit);
@@ -374,7 +364,6 @@ impl Law {
             limit: self.limit,
             throughput: seen.throughput,
             latency: latency.value,
-            error: latency.error,
             count: seen.count,
         }
     }

@@ -47,7 +47,7 @@ impl Slope {
         }
     }
 
-    /// Creates a regression that leaps do not restart.
+    /// Creates a regression that spans leaps: it tells whether more work makes the server slower, where the limit swings.
     pub(super) const fn wide() -> Self {
         let mut slope = Self::new();
         slope.wide = true;

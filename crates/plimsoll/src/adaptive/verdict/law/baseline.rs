@@ -11,8 +11,6 @@ use crate::adaptive::verdict::window::{Latency, Seen};
 const FREE: f64 = 0.5;
 /// If more than this share of the limit seems to queue, the baseline is doubtful.
 const DOUBTFUL: f64 = 0.5;
-/// The weight of growth that paid.
-const LESS_THAN_PROOF: f64 = 0.3;
 /// Latencies within this many standard errors of both measure the same.
 const SAME: f64 = 2.0;
 /// Growth paid if the throughput grew by the first of these fractions of it, and did not pay below the second.
@@ -28,15 +26,13 @@ const GOES_WITH: f64 = 0.4;
 /// the baseline has not changed.
 const MEAN_CHANCE: f64 = 3.0;
 const UNMOVED: f64 = 1.5;
-/// The allowance shrinks if the slope is below 0 by this many of its standard errors: windows of a small server are noisy, and a certain
-/// slope comes too late (the class `contention` of the example `law`).
-const SUGGESTED: f64 = 1.0;
-/// The allowance shrinks by the first of these factors, at least to the last. It recovers by the second, or by the third while nothing
-/// queues (`oscillation`).
+/// The allowance shrinks by the first of these factors while the slope is below 0, at least to the last: nothing may queue where each
+/// piece of work too many makes the server slower (the class `contention` of the example `law`). It recovers by the second factor, or
+/// by the third while nothing queues (`oscillation`).
 const TIGHTEN: f64 = 0.9;
 const RELAX: f64 = 1.02;
 const RECOVER: f64 = 1.1;
-const TIGHTEST: f64 = 0.15;
+const TIGHTEST: f64 = 0.01;
 
 /// The weight of a latency below the baseline. A queue makes work slower, never faster, so a latency that is lower by more than
 /// chance is nearer to the truth, and half the baseline is the truth.
@@ -68,6 +64,9 @@ impl Law {
             let weight = weight(base, latency).min(most);
             base += above * weight;
             self.base_error *= 1.0 - weight;
+            if weight >= PROOF {
+                self.broad = Slope::wide();
+            }
         } else if free {
             base += above * HINT;
             self.base_error *= 1.0 - HINT;
@@ -191,8 +190,7 @@ impl Law {
         let rise = latency / anchor.latency;
         if rise > LEAP {
             // The throughput of the faster server says nothing about this one.
-            self.crowd = Slope::wide();
-            self.calm = throughput;
+            self.broad = Slope::wide();
             // The past demand needs a larger limit; a server that was full stays full.
             self.climbed.limit *= if self.asked > 0.0 { rise } else { 1.0 };
             self.climbed.latency *= rise;
@@ -200,7 +198,6 @@ impl Law {
                 limit: top,
                 throughput,
                 latency,
-                error: found.error,
                 count: 0.0,
             };
         }
@@ -226,12 +223,15 @@ impl Law {
         // Soon after a rise of the baseline it may be throughput taken from other limits.
         if paid > PAID && (self.fresh || self.raises.may(self.now, latency.value)) {
             self.probes.growth_paid();
-            // The larger limit may have reached the knee on the way, so this is weaker than a proof.
-            let weight = if self.fresh { PROOF } else { LESS_THAN_PROOF };
+            // The limit did not cause a leap: the server has changed, and half of that is true neither before nor after.
+            if latency.value > LEAP * base {
+                return base;
+            }
+            // The larger limit may have reached the knee on the way.
             self.mean_base = self
                 .mean_base
-                .map(|base| base + (self.mean.value - base).max(0.0) * weight);
-            return base + (latency.value - base).max(0.0) * weight;
+                .map(|base| base + (self.mean.value - base).max(0.0) * PROOF);
+            return base + (latency.value - base).max(0.0) * PROOF;
         }
         if paid < UNPAID {
             self.probes.growth_failed();
@@ -251,13 +251,18 @@ impl Law {
             return None;
         }
         self.slope.add(self.limit, seen.throughput, seen.count);
-        let slope = self.slope.estimate();
-        if slope.is_some_and(|slope| slope.value + SUGGESTED * slope.error < 0.0) {
+        self.broad.add(self.limit, seen.throughput, seen.count);
+        let falls = |slope: Slope| {
+            let estimate = slope.estimate();
+            estimate.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0)
+        };
+        if falls(self.slope) || falls(self.broad) {
             self.share = (self.share * TIGHTEN).max(TIGHTEST);
         } else {
             let relax = if queue <= 0.0 { RECOVER } else { RELAX };
             self.share = (self.share * relax).min(1.0);
         }
+        let slope = self.slope.estimate();
         let goes_with = slope.is_some_and(|slope| slope.value - CERTAIN * slope.error > GOES_WITH);
         if !goes_with || queue < ALLOWANCE * ENOUGH {
             return None;

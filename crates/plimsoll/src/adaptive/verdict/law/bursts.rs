@@ -10,11 +10,12 @@ const LONGEST: f64 = 4e9;
 /// that is nearly full are not bursts: they raised the limit to nine times the number of six workers, and when these became slower all
 /// work was late (class `queue`).
 const IDLE: f64 = 0.65;
-/// The maximum factor by which the limit grows for the next burst, and the factor if work of a burst was late before.
-const MOST_GROWTH: f64 = 4.0;
+/// The factor by which the limit grows for the next burst, and that of its bound if work of a burst was late before.
+const GROWTH: f64 = 1.5;
 const CAREFUL: f64 = 1.01;
-/// At most the throughput of this time is admitted, in nanoseconds.
-const WAITS: f64 = 1e9;
+/// At least the throughput of the first of these times is admitted, and at most that of the second, in nanoseconds.
+const WAIT: f64 = 3e8;
+const LONGEST_WAIT: f64 = 1e9;
 /// A share of late work above which less of the next burst is admitted: the throughput of this fraction of the shortest late latency.
 const LATE: f64 = 0.02;
 const IN_TIME: f64 = 0.9;
@@ -162,7 +163,7 @@ impl Law {
             return Some(go(self.bursts.most.max(self.min), "cut: a burst was late"));
         }
         let limit = self.let_in(seen).or(back)?;
-        let limit = limit.min(self.bursts.most).min(self.ceiling);
+        let limit = limit.min(self.bursts.most);
         if limit <= self.limit {
             return None;
         }
@@ -186,15 +187,14 @@ impl Law {
             count,
         } = *after;
         let idle = (-CERTAIN / count.sqrt()).exp().min(IDLE);
-        let now = done / time;
-        if now >= idle * spell.throughput {
+        if done / time >= idle * spell.throughput {
             return None;
         }
         bursts.after = None;
         bursts.patience = (lasted * AS_LONG).min(LONGEST);
-        let most = (spell.throughput * WAITS).max(spell.limit);
-        let growth = (spell.throughput / now).min(MOST_GROWTH);
-        let limit = (spell.limit * growth).min(most);
+        let least = spell.throughput * WAIT;
+        let most = (spell.throughput * LONGEST_WAIT).max(spell.limit);
+        let limit = (spell.limit * GROWTH).max(least).min(most);
         if !spell.is_late() {
             bursts.most *= CAREFUL;
         }

@@ -1,7 +1,6 @@
 //! When the limit grows, and when a larger limit would be worse.
 
-use super::{CERTAIN, Decision, ENOUGH, FASTEST, HINT, Law, Read, go};
-use crate::adaptive::verdict::slope::Slope;
+use super::{Decision, ENOUGH, FASTEST, Law, Read, go};
 
 /// A limit is in use if this share of it was; 1 / `USED` is the headroom of a quiet server.
 const USED: f64 = 0.7;
@@ -23,38 +22,8 @@ const SLOWER: f64 = 1.3;
 const SURPLUS: f64 = 1.1;
 const TAKEN: f64 = 0.7;
 const REPENT: f64 = 1.002;
-/// The factor by which the ceiling rises with each window.
-const RISE: f64 = 1.002;
 
 impl Law {
-    /// Returns whether more work makes the server slower: with more in flight the throughput is lower, and lower than while
-    /// nothing queued.
-    pub(super) fn watch_crowd(&mut self, read: &Read) -> bool {
-        let seen = read.seen;
-        let at_ceiling = self.limit >= self.ceiling;
-        self.ceiling *= RISE;
-        if read.queue <= read.allowance * ENOUGH {
-            self.calm += (seen.throughput - self.calm) * HINT;
-            if seen.saturated && at_ceiling {
-                self.ceiling = f64::INFINITY;
-                self.crowd = Slope::wide();
-            }
-            return false;
-        }
-        if self.leapt(&read.latency) {
-            return false;
-        }
-        self.crowd.add(seen.mean, seen.throughput, seen.count);
-        let slope = self.crowd.estimate();
-        let falls = slope.is_some_and(|slope| slope.value + CERTAIN * slope.error < 0.0);
-        if !falls || seen.throughput > self.calm {
-            return false;
-        }
-        let knee = seen.mean - read.queue;
-        self.ceiling = self.ceiling.min((knee + read.allowance).max(self.min));
-        true
-    }
-
     pub(super) fn grow(&mut self, read: &Read) -> Decision {
         let limit = self.limit;
         let seen = read.seen;
@@ -80,7 +49,7 @@ impl Law {
         }
         self.grown = Some((limit, seen.throughput, seen.count));
         if self.quiet >= QUIET || !seen.saturated && self.fresh {
-            let limit = limit.max((seen.peak / USED).min(self.ceiling));
+            let limit = limit.max(seen.peak / USED);
             return go(limit, "grow: headroom");
         }
         if self.fresh {
@@ -93,6 +62,6 @@ impl Law {
         let least = (read.spare - read.queue).clamp(1.0, largest);
         let most = (limit * FASTEST * slowly.max(LEAST_SPEED)).max(least);
         self.step = (self.step * SPEED_UP).clamp(least, most);
-        go((limit + self.step).min(self.ceiling.max(limit)), "grow")
+        go(limit + self.step, "grow")
     }
 }

@@ -60,18 +60,14 @@ impl Law {
         // The throughput fell, so nothing queues now, and the latency fell by the former queue.
         let top = self.top.unwrap_or(before.limit);
         let time = read.seen.time;
-        let knee = (before.throughput * time).min(before.limit);
         if !self.raise(read.latency, top, before.throughput) {
             self.top = Some(self.limit);
             return None;
         }
         self.probes.learnt();
         self.end_squeeze();
-        if before.limit - knee > read.allowance.max(TELLING * noise * before.limit) {
-            return Some(go((knee + read.allowance).min(top), "restore: less queued"));
-        }
-        // None of it queued: the past demand needs a limit larger by the factor of the latency.
-        let enough = (self.asked * time + read.spare).min(self.ceiling);
+        // The past demand needs a limit larger by the factor of the latency.
+        let enough = self.asked * time + read.spare;
         self.step = top * FASTEST;
         Some(go(top.max(enough), "restore: not our queue"))
     }

@@ -237,28 +237,30 @@ fn a_burst_that_was_late_is_let_in_in_part() {
     assert!((500.0..800.0).contains(&after.limit), "{after:?}");
 }
 
-/// Where more in flight brings less through, that is remembered as a ceiling.
+/// Where more in flight brings less through, ever less may queue, and leaps of the limit tell as much as small steps.
 #[test]
-fn contention_lowers_the_ceiling() {
+fn where_more_makes_the_server_slower_nothing_may_queue() {
     let server = Server {
         contention: 2.0,
         ..Server::new(40.0, 50e6)
     };
     let mut law = Law::new(30.0, 1.0);
-    for number in 0..40 {
-        // Nothing is refused, and what comes in swings around what the server can bear.
-        let demand = if number < 20 {
-            35.0
-        } else {
-            42.0 + f64::from(number % 8) * 4.0
-        };
-        let mut seen = server.window(number, 100.0, Some(demand));
-        seen.saturated = false;
-        let decision = law.decide(&seen);
-        law.set(decision.limit);
+    for number in 0..20 {
+        law.probe = None;
+        law.set(if number % 2 == 0 { 44.0 } else { 80.0 });
+        feed(&mut law, number..number + 1, &server);
     }
-    assert!(law.ceiling < 60.0, "{}", law.ceiling);
-    assert!(law.limit() <= law.ceiling, "{}", law.limit());
+    assert!(law.slope.estimate().is_none(), "each leap starts it anew");
+    assert!(law.share < 0.6, "{}", law.share);
+}
+
+#[test]
+fn growth_does_not_explain_a_leap_of_the_latency() {
+    let (mut law, slow) = (Law::new(250.0, 1.0), Server::new(9000.0, 1e9));
+    feed(&mut law, 0..1, &Server::new(9000.0, 20e6));
+    law.grown = Some((250.0, 250.0 / 1e9, 250.0));
+    feed(&mut law, 1..2, &slow);
+    assert_eq!(law.base, Some(20e6));
 }
 
 #[test]

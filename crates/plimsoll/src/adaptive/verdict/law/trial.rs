@@ -6,8 +6,6 @@ pub(super) struct Trial {
     pub(super) limit: f64,
     pub(super) throughput: f64,
     pub(super) latency: f64,
-    /// The standard error of the latency.
-    pub(super) error: f64,
     pub(super) count: f64,
 }
 
@@ -17,7 +15,6 @@ impl Trial {
         limit: 0.0,
         throughput: 0.0,
         latency: f64::INFINITY,
-        error: 0.0,
         count: 0.0,
     };
 }

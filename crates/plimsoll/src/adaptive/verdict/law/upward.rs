@@ -36,14 +36,15 @@ impl Upward {
         }
     }
 
-    /// Creates a schedule whose first trial is due at once.
+    /// Creates a schedule whose first trial is due at once, and the second soon.
     pub(super) const fn at_once() -> Self {
-        Self { wait: 0, gap: SOON }
+        Self { wait: 0, gap: 0 }
     }
 
     const fn tried(&mut self, news: bool) {
         self.gap = match self.gap.saturating_mul(2) {
             _ if news => SOON,
+            0 => 1,
             gap if gap < RARELY => gap,
             _ => RARELY,
         };
@@ -90,11 +91,6 @@ impl Law {
             self.stretched.wait -= 1;
             return None;
         }
-        // Of work that began after the leap the short pieces end first.
-        if !self.looked && seen.count < seen.held && latency > LEAP * self.last {
-            self.again = true;
-            return Some(self.keep("keep: look again"));
-        }
         self.stretched.tried(false);
         self.met_a_queue();
         Some(self.begin_more(read, "try more: as if slower"))
@@ -131,7 +127,7 @@ impl Law {
         go(limit.max(self.limit + 1.0), reason)
     }
 
-    /// Ends a trial: if the throughput grew as much, at the same latency, nothing had queued.
+    /// Ends a trial: if the throughput grew as much, nothing had queued.
     pub(super) fn end_more(&mut self, read: &Read) -> Option<Decision> {
         let before = self.more.take()?;
         let seen = read.seen;
@@ -144,9 +140,7 @@ impl Law {
             self.again = true;
             return Some(self.keep("keep: look again"));
         }
-        let most = before.latency * f64::midpoint(1.0, growth);
-        let as_fast = read.latency.value - read.latency.error.hypot(before.error) < most;
-        let news = paid > PAID && as_fast && self.raise(read.latency, self.limit, seen.throughput);
+        let news = paid > PAID && self.raise(read.latency, self.limit, seen.throughput);
         self.upward.tried(news);
         if !news {
             return Some(go(before.limit, "tried: more brings no more"));
@@ -156,7 +150,7 @@ impl Law {
         self.climbed = self.trial(&seen, self.mean);
         self.step = self.limit * FASTEST;
         // The past demand needs a limit larger by the factor of the latency.
-        let enough = (self.asked * seen.time + read.spare).min(self.ceiling);
+        let enough = self.asked * seen.time + read.spare;
         let limit = (self.limit + self.step).max(enough);
         Some(go(limit, "tried: more brings more"))
     }
