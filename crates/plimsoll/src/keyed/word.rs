@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 /// Set in a word that holds a position instead of a state. The lower bits are then not 0.
 pub(super) const WIDE: u64 = 1 << 63;
 
-/// A word as it is stored: turned by one bit, so that the lowest one says that it is a state. It is never 0, so that an empty slot
+/// A word as it is stored: rotated by one bit, so that the lowest one says that it is a state. It is never 0, so that an empty slot
 /// needs no extra room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(NonZeroU64);
